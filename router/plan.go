@@ -1,0 +1,153 @@
+package router
+
+import (
+	"strings"
+
+	"braid/internal/mysql"
+)
+
+// Plan is the immutable answer to "how is this shape of statement run". It is
+// shared by all sessions that send the shape. String prints it: the print is
+// EXPLAIN's, the admin port's and the golden files'.
+type Plan struct {
+	Kind   Kind
+	Digest string
+	Err    *mysql.Error // KindRefuse
+	Local  *Local       // KindLocal
+	DDL    *DDL         // KindBroadcast or KindSingle, for statements that change the schema
+
+	Verb string // "SELECT", "INSERT", "UPDATE", ... for metrics and for ROW_COUNT()
+	// Rows says that the statement answers with a result set.
+	Rows bool
+	// Writer says that its leg becomes a writer (rule T12): writes, locking reads, CALL.
+	Writer bool
+	// NoTables says that it touches no table, so that it opens no transaction
+	// under autocommit=0 (B115).
+	NoTables bool
+	// ImplicitCommit says that MySQL commits the open transaction before it (DDL and others).
+	ImplicitCommit bool
+	// FoundRows says that SQL_CALC_FOUND_ROWS is in it.
+	FoundRows bool
+
+	body planBody // what Bind works on; router's own
+}
+
+// Local is a statement the proxy itself carries out on the session.
+type Local struct {
+	Op   LocalOp
+	Name string // database, savepoint, prepared statement; as OpX says
+
+	ReadOnly, ReadWrite, Snapshot bool // OpBegin
+	Chain, Release                bool // OpCommit, OpRollback
+
+	Sets []Set // OpSet, in order
+
+	// OpTransaction: SET [SESSION] TRANSACTION. Isolation is "" or
+	// "READ-COMMITTED" ...; Access is "", "READ ONLY" or "READ WRITE".
+	Session   bool
+	Isolation string
+	Access    string
+
+	Show Show // OpShow
+	Kill Kill // OpKill
+
+	From  string   // OpPrepare: the text, or "@var"
+	Using []string // OpExecute: user variables' names
+
+	Explain *Plan  // OpExplain: of this statement, bound at execution
+	Inner   string // OpExplain: the explained statement's own text
+}
+
+// LocalOp names what a Local does.
+type LocalOp uint8
+
+const (
+	OpNone LocalOp = iota // nothing: an empty statement is error 1065 before it gets here
+	OpBegin
+	OpCommit
+	OpRollback
+	OpSavepoint        // Name
+	OpRollbackTo       // Name
+	OpReleaseSavepoint // Name
+	OpUse              // Name
+	OpSet              // Sets
+	OpTransaction      // SET TRANSACTION
+	OpShow             // Show
+	OpKill             // Kill
+	OpPrepare          // Name, From
+	OpExecute          // Name, Using
+	OpDeallocate       // Name
+	OpExplain          // Explain, Inner: EXPLAIN of a routed statement
+	OpXA               // client's own XA: refused or pinned by the proxy
+	OpLockTables
+	OpUnlockTables
+)
+
+// Set is one assignment of a SET statement.
+type Set struct {
+	Scope SetScope
+	Name  string // variable name in lower case, without @; for NAMES: "names", CHARACTER SET: "charset"
+	// Text is the value's expression as SQL text, "DEFAULT" included. Literal
+	// says that it is a plain literal, a bare word (SET sql_mode=ANSI) or a list of
+	// such; only then is a node's answer to it the same for every session.
+	Text    string
+	Literal bool
+	Value   string // Literal: the value without quotes
+	Collate string // NAMES ... COLLATE
+}
+
+// SetScope is which variable a SET means.
+type SetScope uint8
+
+const (
+	ScopeSession SetScope = iota // SET x, SET SESSION x, SET @@session.x, SET LOCAL x
+	ScopeGlobal
+	ScopePersist
+	ScopeUser // SET @x
+	ScopeNext // SET @@transaction_isolation / @@tx_isolation: the next transaction only
+)
+
+// Show is a SHOW, DESCRIBE or the like that needs the proxy's knowledge.
+type Show struct {
+	What     string // "databases", "tables", "full tables", "create table", "create database", "columns", "full columns", "index", "table status", "variables", "status", "warnings", "count warnings", "errors", "count errors", "processlist", "full processlist", "grants", ...
+	Database string
+	Table    string
+	Global   bool
+	Like     string // the pattern; "" when none
+	HasLike  bool
+	Where    string // the condition's text; "" when none
+	Limit    string // SHOW WARNINGS LIMIT: its text
+}
+
+// Kill is KILL [CONNECTION | QUERY] id.
+type Kill struct {
+	ID    uint64
+	Query bool
+}
+
+// DDL says what a schema change touches, so that the schema is read again.
+type DDL struct {
+	Verb   string   // "CREATE TABLE", "DROP TABLE", ...
+	Tables []string // logical names, of the plan's database unless qualified
+	// NewTable is the table a CREATE TABLE makes, "" otherwise.
+	NewTable  string
+	Temporary bool
+}
+
+// planBody is the bindable part of a plan; its kinds are in the analysis.
+type planBody interface {
+	bind(p *Plan, q *Query, r *Route) error
+	explain(b *strings.Builder)
+}
+
+// Facts are the session's own answers to functions inside a statement. The
+// planner replaces DATABASE(), CONNECTION_ID(), USER() and so on by them.
+type Facts struct {
+	ConnectionID uint64
+	User         string // user@host as the client logged in
+	CurrentUser  string
+	Version      string
+	LastInsertID uint64
+	RowCount     int64
+	FoundRows    uint64
+}

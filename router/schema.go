@@ -1,0 +1,112 @@
+package router
+
+// Flavour is which server family the nodes of a database are (rule K4: one).
+type Flavour uint8
+
+const (
+	MySQL Flavour = iota
+	MariaDB
+)
+
+func (f Flavour) String() string { return [...]string{"MySQL", "MariaDB"}[f] }
+
+// Topology is everything the router knows: immutable, part of one generation.
+type Topology struct {
+	Databases map[string]*Database // by name, as configured (names are case-sensitive)
+}
+
+// Database is one logical database: its shards and its tables.
+type Database struct {
+	Name    string
+	Flavour Flavour
+	Shards  []Shard
+	Tables  map[string]*Table // by name as the node has it
+	// LowerCase says that the nodes compare table names without regard to case
+	// (lower_case_table_names != 0); Tables is then keyed by lower case.
+	LowerCase bool
+	// SamePhysical says that every shard's schema has the database's own name,
+	// so that qualified names need no rewriting.
+	SamePhysical bool
+}
+
+// Shard is a shard as the router needs it: names only.
+type Shard struct {
+	Name   string
+	Node   string
+	Schema string // the physical schema on the node
+}
+
+// TableKind is where a table's rows are.
+type TableKind uint8
+
+const (
+	Sharded TableKind = iota
+	Global            // a full copy on every shard
+	Single            // all rows on one shard
+)
+
+// Table is one table (or view) and where its rows are.
+type Table struct {
+	Name    string
+	Kind    TableKind
+	Rule    *Rule // Sharded
+	Shard   int   // Single: index into Database.Shards
+	Columns []Column
+	Primary []int   // indexes into Columns; nil when none
+	Uniques [][]int // every other unique key
+	View    bool
+	// AutoIncrement is the index of the AUTO_INCREMENT column, or -1.
+	AutoIncrement int
+	byName        map[string]int // lower-cased column name -> index
+}
+
+// Column is a column as information_schema.COLUMNS describes it.
+type Column struct {
+	Name       string
+	DataType   string // "int", "varchar", "decimal", ... lower case
+	ColumnType string // "int(10) unsigned", "enum('a','b')"
+	Charset    string // "" for no character set
+	Collation  string
+	Nullable   bool
+	Default    *string
+	Extra      string // "auto_increment", "VIRTUAL GENERATED", ...
+	Position   int
+}
+
+// Unsigned tells whether the column is an unsigned number.
+func (c *Column) Unsigned() bool { return hasWord(c.ColumnType, "unsigned") }
+
+// Rule is how a sharding key's value chooses the shard. Tables that are
+// co-located share one Rule value (and have their own Keys).
+type Rule struct {
+	Group    string // tables with the same Group and equal key values share a shard
+	Function Function
+	Keys     []int    // key columns: indexes into the table's Columns
+	Columns  []Column // the key columns themselves
+	Shards   int      // number of shards
+	// SlotShard maps each of the 16384 slots to a shard (FunctionHash).
+	SlotShard []uint16
+	Ranges    []Range        // FunctionRange, ascending
+	List      map[string]int // FunctionList: canonical key -> shard
+	Flavour   Flavour
+}
+
+// Function is a sharding function.
+type Function uint8
+
+const (
+	FunctionHash Function = iota
+	FunctionMod
+	FunctionRange
+	FunctionList
+)
+
+// Range gives keys below LessThan to Shard; Unbounded: every key from here on.
+type Range struct {
+	LessThan  string
+	Unbounded bool
+	Shard     int
+}
+
+// Slots is the number of hash slots. It can never change (rule K3).
+const Slots = 16384
