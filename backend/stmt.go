@@ -1,0 +1,127 @@
+package backend
+
+import (
+	"container/list"
+	"encoding/binary"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/internal/mysql"
+)
+
+// Stmt is a statement prepared on one connection.
+type Stmt struct {
+	ID      uint32
+	Params  []mysql.Column
+	Columns []mysql.Column
+	text    string
+	schema  string
+}
+
+// stmtCache keeps the statements prepared on a connection, least recently used
+// last. A statement belongs to the schema it was prepared in.
+type stmtCache struct {
+	byText map[stmtKey]*list.Element
+	order  list.List // of *Stmt
+}
+
+type stmtKey struct{ schema, text string }
+
+// Prepared returns the statement of that text prepared in the connection's
+// present schema, or nil.
+func (c *Conn) Prepared(text []byte) *Stmt {
+	e := c.stmts.byText[stmtKey{c.schema, string(text)}]
+	if e == nil {
+		return nil
+	}
+	c.stmts.order.MoveToFront(e)
+	return e.Value.(*Stmt)
+}
+
+// Prepare brings the connection to need and prepares text there, or finds it
+// prepared. At most the pool's statements_max stay prepared on a connection.
+// An *mysql.Error leaves the connection usable.
+func (c *Conn) Prepare(need *Need, text []byte) (*Stmt, error) {
+	if err := c.bring(need); err != nil {
+		return nil, err
+	}
+	if s := c.Prepared(text); s != nil {
+		return s, nil
+	}
+	for c.stmts.order.Len() >= c.node.pool.StatementsMax && c.stmts.order.Len() > 0 {
+		if err := c.closeStmt(c.stmts.order.Back()); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.WriteCommand(gomysql.COM_STMT_PREPARE, text); err != nil {
+		return nil, err
+	}
+	c.mainSeq = c.Seq()
+	if err := c.Flush(); err != nil {
+		return nil, err
+	}
+	p, err := c.First()
+	if err != nil {
+		return nil, err
+	}
+	if p[0] == 0xff {
+		return nil, mysql.ParseError(p)
+	}
+	if len(p) < 12 || p[0] != 0 {
+		return nil, mysql.ErrMalformed
+	}
+	s := &Stmt{ID: binary.LittleEndian.Uint32(p[1:]), text: string(text), schema: c.schema}
+	columns, params := int(binary.LittleEndian.Uint16(p[5:])), int(binary.LittleEndian.Uint16(p[7:]))
+	read := func(n int) ([]mysql.Column, error) {
+		cols := make([]mysql.Column, n)
+		for i := range cols {
+			p, err := c.ReadPacket()
+			if err != nil {
+				return nil, err
+			}
+			if cols[i], err = mysql.ParseColumn(p); err != nil {
+				return nil, err
+			}
+		}
+		return cols, nil
+	}
+	if s.Params, err = read(params); err != nil {
+		return nil, err
+	}
+	if s.Columns, err = read(columns); err != nil {
+		return nil, err
+	}
+	if c.stmts.byText == nil {
+		c.stmts.byText = map[stmtKey]*list.Element{}
+	}
+	c.stmts.byText[stmtKey{s.schema, s.text}] = c.stmts.order.PushFront(s)
+	return s, nil
+}
+
+// Forget closes one prepared statement.
+func (c *Conn) Forget(s *Stmt) error {
+	if e := c.stmts.byText[stmtKey{s.schema, s.text}]; e != nil {
+		return c.closeStmt(e)
+	}
+	return nil
+}
+
+// closeStmt has no answer; it goes out with the next write.
+func (c *Conn) closeStmt(e *list.Element) error {
+	s := e.Value.(*Stmt)
+	delete(c.stmts.byText, stmtKey{s.schema, s.text})
+	c.stmts.order.Remove(e)
+	var id [4]byte
+	binary.LittleEndian.PutUint32(id[:], s.ID)
+	return c.WriteCommand(gomysql.COM_STMT_CLOSE, id[:])
+}
+
+// SendExecute sends COM_STMT_EXECUTE of a statement prepared on this
+// connection. args is the payload behind the statement id: flags, iteration
+// count, NULL bitmap, types and values.
+func (c *Conn) SendExecute(need *Need, s *Stmt, args []byte) error {
+	b := binary.LittleEndian.AppendUint32(c.scratch[:0], s.ID)
+	b = append(b, args...)
+	c.scratch = b[:0]
+	return c.Send(need, gomysql.COM_STMT_EXECUTE, b)
+}
