@@ -1,0 +1,49 @@
+# make help says what there is. Everything runs from a clean clone; the tests start servers of
+# their own and touch no other.
+
+GO ?= go
+STATICCHECK ?= honnef.co/go/tools/cmd/staticcheck@v0.8.2
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+
+# Everything that needs no server: all packages but the end-to-end ones, plus the layout test.
+UNIT = $$($(GO) list ./... | grep -v '^braid/tests/') 
+E2E = ./tests/...
+
+.PHONY: help build check fmt vet staticcheck unit servers test difftest clean
+
+help: ## this list
+	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
+
+build: ## bin/braid, a static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/braid ./cmd/braid
+
+check: fmt vet staticcheck unit ## format, vet, staticcheck, layout, unit tests with -race (3 minutes, no server)
+
+fmt:
+	@files=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); \
+	if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
+
+vet:
+	$(GO) vet ./...
+
+staticcheck:
+	$(GO) run $(STATICCHECK) ./...
+
+unit:
+	$(GO) test -race -timeout 10m $(UNIT)
+
+servers: ## the servers the tests need: MariaDB (apt-get), MySQL 9 (a chroot in the cache)
+	@scripts/deps.sh || echo "servers: tests that miss a server will skip and say so" >&2
+	@scripts/mysql9.sh || echo "servers: no MySQL 9 here, its tests will skip and say so" >&2
+
+# One package at a time: each starts several servers.
+test: servers check ## everything, end to end, -race, on MariaDB and MySQL 9 (25 minutes): what CI runs
+	$(GO) test -race -count=1 -p 1 -timeout 30m -v $(E2E)
+
+# make difftest BRAID=user:pw@tcp(host:port)/shop PLAIN=user:pw@tcp(host:port)/shop compares an
+# installation of yours; without, it starts its own servers and Braid.
+difftest: servers ## the differential cases; BRAID=dsn PLAIN=dsn for an installation of your own
+	$(GO) test -count=1 -timeout 30m -v ./tests/difftest $(if $(BRAID),-run TestInstallation -braid '$(BRAID)' -plain '$(PLAIN)')
+
+clean: ## remove bin/
+	rm -rf bin
