@@ -28,18 +28,20 @@ type Literal struct {
 }
 
 // Hole is a place of a digest: one literal, or a folded list of literals of
-// one class (an IN list), written with commas.
+// one class (an IN list), written with commas. Query.HoleBytes gives its text.
 type Hole struct {
 	First, N int32 // Literals[First:First+N]
 }
 
-// RowsFold is a folded VALUES list: rows of the same shape. Row r's literals
-// are Literals[First+r*PerRow : First+(r+1)*PerRow]; only the first row stands in
-// the digest, where its holes are FirstHole ... FirstHole+PerRow-1.
+// RowsFold is a folded VALUES list: two or more rows of the same shape. Row r's
+// literals are Literals[First+r*PerRow : First+(r+1)*PerRow]; only the first row
+// stands in the digest, where its holes are FirstHole ... FirstHole+PerRow-1.
+// Query.RowBytes gives a row's text. PerRow is never 0.
 type RowsFold struct {
+	Start               int32 // of the first row's "(" in the text
 	First, PerRow, Rows int32
 	FirstHole           int32
-	SepStart, SepEnd    int32 // text between the first two rows ("," and blanks)
+	SepStart, SepEnd    int32 // text between the first two rows (a comma and blanks); SepStart is the first row's end
 }
 
 // Mode is the part of sql_mode (and of the session) that changes how text is read.
