@@ -1,10 +1,15 @@
 package conf
 
-import "time"
-
 // Config is one configuration as the operator wrote it, defaults filled in. It
 // is plain data: read it, do not change it once it was handed on.
+//
+// Load and Parse return it complete and valid. A Config built by hand needs
+// FillDefaults and then Validate.
 type Config struct {
+	// File is where Load read it from, and what a reload reads again; empty when
+	// it did not come from a file.
+	File string `toml:"-"`
+
 	Proxy     Proxy      `toml:"proxy"`
 	Admin     Admin      `toml:"admin"`
 	Log       Log        `toml:"log"`
@@ -44,12 +49,13 @@ type Log struct {
 	File   string `toml:"file"`   // empty: standard error
 }
 
-// Secret is a password in one of four forms; at most one of them is set.
+// Secret is a password in one of four forms; at most one of them is set. It
+// prints and marshals as its form only (see secret.go); User and Node do the same.
 type Secret struct {
 	Password     string `toml:"password"`
 	PasswordEnv  string `toml:"password_env"`  // the environment variable that holds it
-	PasswordFile string `toml:"password_file"` // the file that holds it (first line)
-	PasswordHash string `toml:"password_hash"` // users only: '*HEX' (native) or '$A$005$...' (caching_sha2), as MySQL prints it
+	PasswordFile string `toml:"password_file"` // the file that holds it (first line); Load resolves a relative name against the configuration's folder
+	PasswordHash string `toml:"password_hash"` // users only: '*HEX' (native) or '$A$005$...' (caching_sha2, or its 0x hex form), as MySQL prints it
 }
 
 // User may log in to the proxy (or the admin port).
@@ -84,7 +90,7 @@ type Shard struct {
 	Name   string `toml:"name"`
 	Node   string `toml:"node"`
 	Schema string `toml:"schema"` // empty: the database's name
-	Slots  string `toml:"slots"`  // "0-4095" or "0-99,200-299"; empty on all shards: spread evenly in order
+	Slots  string `toml:"slots"`  // "0-4095" or "0-99,200-299"; empty on all shards: spread evenly in order; "none" where it owns none
 }
 
 // Table says where one table's rows live.
@@ -104,13 +110,13 @@ type Table struct {
 
 // RangePart gives keys below LessThan (and not below the part before) to Shard.
 type RangePart struct {
-	LessThan string `toml:"less_than"`
+	LessThan string `toml:"less_than" literal:"number"` // a number may be written without quotes
 	Shard    string `toml:"shard"`
 }
 
 // ListPart gives the listed keys to Shard.
 type ListPart struct {
-	Values []string `toml:"values"`
+	Values []string `toml:"values" literal:"number"` // numbers may be written without quotes
 	Shard  string   `toml:"shard"`
 }
 
@@ -138,6 +144,3 @@ type Recovery struct {
 	Grace     Duration `toml:"grace"`     // a branch is touched only when seen prepared twice this far apart
 	Retention Duration `toml:"retention"` // how long decision rows are kept
 }
-
-// Duration is a time.Duration written as "250ms", "5s", "10m".
-type Duration time.Duration
