@@ -38,7 +38,7 @@ type ClientOptions struct {
 type ServerInfo struct {
 	Version      string // without the "5.5.5-" that MariaDB puts in front
 	MariaDB      bool
-	ConnectionID uint32
+	ConnectionID uint64 // the low 32 bits, which is all that travels
 	Capabilities uint32 // in force: offered by the node and asked for
 	Status       uint16 // SERVER_STATUS_*, after the login
 	Charset      uint8  // low byte of the greeting's collation id
@@ -97,7 +97,7 @@ func Connect(c *Conn, opt ClientOptions) (*ServerInfo, error) {
 	info := &ServerInfo{
 		Version:      g.Version,
 		MariaDB:      isMariaDB(g.Version),
-		ConnectionID: g.ConnectionID,
+		ConnectionID: uint64(g.ConnectionID),
 		Capabilities: r.Capabilities,
 		Status:       ok.Status,
 		Charset:      g.Collation,
