@@ -94,8 +94,14 @@ func eachKey(v reflect.Value, path string, parts []string, visit func(string, re
 	}
 }
 
-// fillDependent fills in the defaults that follow from other keys.
+// fillDependent fills in the defaults that follow from other keys, and brings
+// what has several spellings into one.
 func (c *Config) fillDependent() {
+	for _, users := range [][]User{c.Users, c.Admin.Users} {
+		for i := range users {
+			users[i].PasswordHash = plainHash(users[i].PasswordHash)
+		}
+	}
 	for i := range c.Nodes {
 		if n := &c.Nodes[i]; n.ConnectionsMax == 0 {
 			n.ConnectionsMax = c.Pool.ConnectionsMax

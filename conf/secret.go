@@ -12,44 +12,35 @@ import (
 // hidden stands for a value that is not shown.
 const hidden = "(hidden)"
 
-// Credential is a resolved Secret: a password, the hash of one, or, for a node
-// whose account has no password, neither. It hides itself as Secret does.
-type Credential struct {
-	Password string
-	Hash     string // '*HEX', or the 70 bytes of a caching_sha2 hash
-}
-
 // Resolve looks the password up where the secret says: env is os.LookupEnv and
 // read os.ReadFile outside of tests. An unset or empty variable, an unreadable
 // file or one with an empty first line are errors, which name the place and
-// never the value. A secret without any form is the zero Credential.
-func (s Secret) Resolve(env func(string) (string, bool), read func(string) ([]byte, error)) (Credential, error) {
+// never the value, and so is a hash, which no password can be had from. A secret
+// without any form is "": an account without a password.
+func (s Secret) Resolve(env func(string) (string, bool), read func(string) ([]byte, error)) (string, error) {
 	switch {
 	case len(s.forms()) > 1:
-		return Credential{}, fmt.Errorf("more than one of %s is set", strings.Join(s.forms(), ", "))
+		return "", fmt.Errorf("more than one of %s is set", strings.Join(s.forms(), ", "))
 	case s.PasswordHash != "":
-		if !isPasswordHash(s.PasswordHash) {
-			return Credential{}, errors.New("password_hash is not a hash of MySQL's")
-		}
-		return Credential{Hash: plainHash(s.PasswordHash)}, nil
+		return "", errors.New("password_hash: a hash cannot be turned back into a password")
 	case s.PasswordEnv != "":
 		value, ok := env(s.PasswordEnv)
 		if !ok || value == "" {
-			return Credential{}, fmt.Errorf("password_env: the environment variable %s is not set", s.PasswordEnv)
+			return "", fmt.Errorf("password_env: the environment variable %s is not set", s.PasswordEnv)
 		}
-		return Credential{Password: value}, nil
+		return value, nil
 	case s.PasswordFile != "":
 		text, err := read(s.PasswordFile)
 		if err != nil {
-			return Credential{}, fmt.Errorf("password_file: %w", err)
+			return "", fmt.Errorf("password_file: %w", err)
 		}
 		line, _, _ := strings.Cut(string(text), "\n")
 		if line = strings.TrimSuffix(line, "\r"); line == "" {
-			return Credential{}, fmt.Errorf("password_file: the first line of %s is empty", s.PasswordFile)
+			return "", fmt.Errorf("password_file: the first line of %s is empty", s.PasswordFile)
 		}
-		return Credential{Password: line}, nil
+		return line, nil
 	}
-	return Credential{Password: s.Password}, nil
+	return s.Password, nil
 }
 
 // forms are the keys that are set.
@@ -66,7 +57,8 @@ func (s Secret) forms() []string {
 	return forms
 }
 
-// plainHash undoes the 0x form that MySQL prints with print_identified_with_as_hex.
+// plainHash undoes the 0x form that MySQL prints with print_identified_with_as_hex;
+// FillDefaults and Parse apply it, so that PasswordHash is the hash itself.
 func plainHash(s string) string {
 	if digits, ok := strings.CutPrefix(s, "0x"); ok {
 		if b, err := hex.DecodeString(digits); err == nil {
@@ -80,7 +72,6 @@ func plainHash(s string) string {
 // '$A$', three hexadecimal digits of rounds, '$', 20 bytes of salt and 43
 // characters (caching_sha2_password).
 func isPasswordHash(s string) bool {
-	s = plainHash(s)
 	if digits, ok := strings.CutPrefix(s, "*"); ok {
 		_, err := hex.DecodeString(digits)
 		return len(digits) == 40 && err == nil
@@ -119,14 +110,6 @@ func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 
 // MarshalJSON writes the form only.
 func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.String()) }
-
-func (c Credential) String() string { return hidden }
-
-// Format answers every verb of fmt with String.
-func (c Credential) Format(f fmt.State, _ rune) { io.WriteString(f, hidden) }
-
-// MarshalJSON writes nothing of it.
-func (c Credential) MarshalJSON() ([]byte, error) { return json.Marshal(hidden) }
 
 // User and Node embed Secret, whose methods would stand for the whole of them.
 

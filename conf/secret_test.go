@@ -26,10 +26,9 @@ func TestSecretsNeverPrint(t *testing.T) {
 	c.Users[0].Password = plain
 	c.Nodes[0].Secret = Secret{Password: plain}
 	c.Admin.Users = []User{{Name: "ops", Secret: Secret{PasswordHash: nativeHash}}}
-	credential := Credential{Password: plain, Hash: nativeHash}
 
 	var out bytes.Buffer
-	for _, v := range []any{c, *c, c.Users, c.Users[0], &c.Users[0], c.Nodes, c.Nodes[0], c.Users[0].Secret, c.Admin, credential, &credential} {
+	for _, v := range []any{c, *c, c.Users, c.Users[0], &c.Users[0], c.Nodes, c.Nodes[0], c.Users[0].Secret, c.Admin} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T"} {
 			fmt.Fprintf(&out, verb+"\n", v)
 		}
@@ -103,30 +102,25 @@ func TestResolve(t *testing.T) {
 		}
 		return nil, fs.ErrNotExist
 	}
-	sha2 := "$A$005$" + strings.Repeat("\x01", 20) + strings.Repeat("a", 43)
 	for _, c := range []struct {
-		name   string
-		secret Secret
-		want   Credential
-		err    string
+		name      string
+		secret    Secret
+		want, err string
 	}{
-		{"password", Secret{Password: "x"}, Credential{Password: "x"}, ""},
-		{"env", Secret{PasswordEnv: "SET"}, Credential{Password: "from env"}, ""},
-		{"env empty", Secret{PasswordEnv: "EMPTY"}, Credential{}, "password_env: the environment variable EMPTY is not set"},
-		{"env unset", Secret{PasswordEnv: "NONE"}, Credential{}, "password_env: the environment variable NONE is not set"},
-		{"file", Secret{PasswordFile: "/good"}, Credential{Password: "from file "}, ""},
-		{"file empty", Secret{PasswordFile: "/empty"}, Credential{}, "password_file: the first line of /empty is empty"},
-		{"file missing", Secret{PasswordFile: "/none"}, Credential{}, "password_file: file does not exist"},
-		{"native hash", Secret{PasswordHash: nativeHash}, Credential{Hash: nativeHash}, ""},
-		{"sha2 hash", Secret{PasswordHash: sha2}, Credential{Hash: sha2}, ""},
-		{"sha2 hash in hex", Secret{PasswordHash: fmt.Sprintf("0x%X", sha2)}, Credential{Hash: sha2}, ""},
-		{"no hash", Secret{PasswordHash: "*12"}, Credential{}, "password_hash is not a hash of MySQL's"},
-		{"two", Secret{Password: "x", PasswordEnv: "SET"}, Credential{}, "more than one of password, password_env is set"},
-		{"none", Secret{}, Credential{}, ""},
+		{"password", Secret{Password: "x"}, "x", ""},
+		{"env", Secret{PasswordEnv: "SET"}, "from env", ""},
+		{"env empty", Secret{PasswordEnv: "EMPTY"}, "", "password_env: the environment variable EMPTY is not set"},
+		{"env unset", Secret{PasswordEnv: "NONE"}, "", "password_env: the environment variable NONE is not set"},
+		{"file", Secret{PasswordFile: "/good"}, "from file ", ""},
+		{"file empty", Secret{PasswordFile: "/empty"}, "", "password_file: the first line of /empty is empty"},
+		{"file missing", Secret{PasswordFile: "/none"}, "", "password_file: file does not exist"},
+		{"hash", Secret{PasswordHash: nativeHash}, "", "password_hash: a hash cannot be turned back into a password"},
+		{"two", Secret{Password: "x", PasswordEnv: "SET"}, "", "more than one of password, password_env is set"},
+		{"none", Secret{}, "", ""},
 	} {
 		got, err := c.secret.Resolve(env, read)
 		if got != c.want {
-			t.Errorf("%s: another credential than expected", c.name)
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 		if c.err == "" && err != nil || c.err != "" && (err == nil || err.Error() != c.err) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.err)
@@ -134,5 +128,28 @@ func TestResolve(t *testing.T) {
 	}
 	if _, err := (Secret{PasswordFile: "/none"}).Resolve(env, read); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the cause is lost: %v", err)
+	}
+}
+
+func TestPasswordHashForms(t *testing.T) {
+	sha2 := "$A$005$" + strings.Repeat("\x01", 20) + strings.Repeat("a", 43)
+	for _, c := range []struct{ name, written, want string }{
+		{"native", nativeHash, nativeHash},
+		{"sha2", sha2, sha2},
+		{"sha2 in hex", fmt.Sprintf("0x%X", sha2), sha2},
+		{"short native", "*12", ""},
+		{"native with other letters", "*" + strings.Repeat("g", 40), ""},
+		{"sha2 cut", sha2[:69], ""},
+		{"hex of something else", "0x6162", ""},
+	} {
+		text := strings.Replace(small, `password = "s3cret"`, "password_hash = "+quote(c.written), 1)
+		got, err := Parse("t", []byte(text))
+		if c.want == "" {
+			if err == nil {
+				t.Errorf("%s is accepted", c.name)
+			}
+		} else if err != nil || got.Users[0].PasswordHash != c.want {
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }
