@@ -163,8 +163,11 @@ func (s *scanner) scan() {
 			case commentNone:
 				i++
 			case commentPlain:
+				dashes := i > 0 && t[i-1] == '-'
 				i = s.verbatim(i, e)
-				continue
+				if !dashes { // "--#" without its comment would be one itself
+					continue
+				}
 			default:
 				i = s.verbatim(i, e)
 			}

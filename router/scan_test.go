@@ -304,6 +304,9 @@ func FuzzScan(f *testing.F) {
 		if err := again.Scan(); err != nil {
 			t.Fatal(err)
 		}
+		if len(trimEnd(again.Text)) != len(again.Text) {
+			return // two semicolons that only stayed because of the comment behind them
+		}
 		if string(again.Digest) != string(q.Digest) || literals(&again) != literals(&q) || again.Hash != q.Hash || again.Rows.Rows != q.Rows.Rows {
 			t.Fatalf("%q is %q %q; again %q is %q %q", text, q.Digest, literals(&q), again.Text, again.Digest, literals(&again))
 		}
