@@ -1,0 +1,212 @@
+package difftest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"braid/tests/servers"
+	"braid/tests/wire"
+)
+
+// Run compares two sides over one file.
+type Run struct {
+	Braid, Plain wire.Options // Database is set, and the same
+	Flavour      servers.Flavour
+	// MayRefuse says that Braid must answer 1235 to exactly the cases marked
+	// unsupported (several shards). Otherwise it may, to those (one shard), or, with
+	// NeverRefuse, must not at all (two plain servers).
+	MayRefuse, NeverRefuse bool
+	// Wrong hears of each difference.
+	Wrong func(format string, args ...any)
+
+	file  *File
+	conns map[string]*pair
+	tally Tally
+}
+
+// Tally counts outcomes. Statements counts a text and a prepared run as two.
+type Tally struct {
+	Statements, Wrong, Unsupported int
+}
+
+// Add adds another tally.
+func (t *Tally) Add(o Tally) {
+	t.Statements += o.Statements
+	t.Wrong += o.Wrong
+	t.Unsupported += o.Unsupported
+}
+
+func (t Tally) String() string {
+	return fmt.Sprintf("differential: %d statements, %d wrong, %d unsupported", t.Statements, t.Wrong, t.Unsupported)
+}
+
+// pair is one client: a connection on each side.
+type pair struct{ braid, plain *wire.Conn }
+
+// File sets up f's tables on both sides, runs its cases and compares the tables
+// afterwards. An error means that the comparison could not be made.
+func (r *Run) File(ctx context.Context, f *File) (Tally, error) {
+	r.file, r.tally, r.conns = f, Tally{}, map[string]*pair{}
+	defer r.disconnect()
+	if err := r.setup(ctx); err != nil {
+		return r.tally, err
+	}
+	for i := range f.Cases {
+		c := &f.Cases[i]
+		if c.Only != "" && c.Only != r.Flavour {
+			continue
+		}
+		if c.Reconnect {
+			r.disconnect()
+		}
+		if c.Params == nil {
+			if err := r.one(ctx, c, false); err != nil {
+				return r.tally, err
+			}
+		}
+		if !c.TextOnly {
+			if err := r.one(ctx, c, true); err != nil {
+				return r.tally, err
+			}
+		}
+	}
+	r.disconnect()
+	return r.tally, r.contents(ctx)
+}
+
+// setup makes the tables anew and fills them. Both sides get the same
+// statements; an error on the plain side is the file's fault.
+func (r *Run) setup(ctx context.Context) error {
+	p, err := r.connection(ctx, "a")
+	if err != nil {
+		return err
+	}
+	texts := make([]string, 0, len(r.file.Setup)+len(r.file.Tables))
+	for _, table := range r.file.Tables {
+		texts = append(texts, "DROP TABLE IF EXISTS `"+strings.ReplaceAll(table.Name, "`", "``")+"`")
+	}
+	for _, text := range append(texts, r.file.Setup...) {
+		if _, err := p.plain.Query(text); err != nil {
+			return fmt.Errorf("%s: setup, plain server: %.200s: %w", r.file.Name, text, err)
+		}
+		if _, err := p.braid.Query(text); err != nil {
+			return fmt.Errorf("%s: setup, Braid: %.200s: %w", r.file.Name, text, err)
+		}
+	}
+	r.disconnect()
+	return nil
+}
+
+// contents compares whole tables.
+func (r *Run) contents(ctx context.Context) error {
+	for _, table := range r.file.Tables {
+		c := &Case{Text: "SELECT * FROM `" + strings.ReplaceAll(table.Name, "`", "``") + "`"}
+		if err := r.one(ctx, c, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Run) connection(ctx context.Context, name string) (*pair, error) {
+	if p := r.conns[name]; p != nil {
+		return p, nil
+	}
+	p := &pair{}
+	var err error
+	if p.plain, err = wire.Connect(ctx, r.Plain); err != nil {
+		return nil, fmt.Errorf("plain server: %w", err)
+	}
+	if p.braid, err = wire.Connect(ctx, r.Braid); err != nil {
+		p.plain.Abort()
+		return nil, fmt.Errorf("Braid: %w", err)
+	}
+	r.conns[name] = p
+	return p, nil
+}
+
+func (r *Run) disconnect() {
+	for name, p := range r.conns {
+		p.braid.Close()
+		p.plain.Close()
+		delete(r.conns, name)
+	}
+}
+
+// writes tells whether a statement may change rows, so that it must not run on
+// the plain server alone.
+func writes(text string) bool {
+	word, _, _ := strings.Cut(strings.TrimLeft(text, " ("), " ")
+	switch strings.ToUpper(word) {
+	case "SELECT", "SHOW", "DESC", "DESCRIBE", "EXPLAIN", "VALUES", "TABLE":
+		return false
+	}
+	return true
+}
+
+// one runs one case in one mode on both sides.
+func (r *Run) one(ctx context.Context, c *Case, prepared bool) error {
+	name := c.On
+	if name == "" {
+		name = "a"
+	}
+	p, err := r.connection(ctx, name)
+	if err != nil {
+		return err
+	}
+	r.tally.Statements++
+	mode := "text"
+	if prepared {
+		mode = "prepared"
+	}
+	wrong := func(format string, args ...any) {
+		r.tally.Wrong++
+		r.Wrong("WRONG %s:%d (%s): %s\n\t%s", r.file.Name, c.Line, mode, c.Text, fmt.Sprintf(format, args...))
+	}
+	braid, err := ask(p.braid, c, prepared)
+	if err != nil {
+		wrong("Braid's connection broke: %v", err)
+		// What the session held is gone on this side, so the other begins anew too.
+		p.braid.Abort()
+		p.plain.Close()
+		delete(r.conns, name)
+		return nil
+	}
+	if braid.refused() && writes(c.Text) {
+		// The plain server must not run ahead.
+		r.refusal(c, braid, wrong)
+		return nil
+	}
+	plain, err := ask(p.plain, c, prepared)
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s:%d: plain server: %s", r.file.Name, c.Line, c.Text), err)
+	}
+	if braid.refused() && !plain.refused() {
+		r.refusal(c, braid, wrong)
+		return nil
+	}
+	if differences := compare(c, braid, plain); len(differences) > 0 {
+		wrong("%s", strings.Join(differences, "\n\t"))
+		return nil
+	}
+	if c.Unsupported && r.MayRefuse {
+		r.Wrong("%s:%d (%s): is marked unsupported, but Braid answered right; remove the mark: %s", r.file.Name, c.Line, mode, c.Text)
+	}
+	return nil
+}
+
+// refusal counts a 1235, and reports it where the file does not allow it.
+func (r *Run) refusal(c *Case, braid *answer, wrong func(format string, args ...any)) {
+	if c.Unsupported && !r.NeverRefuse {
+		r.tally.Unsupported++
+		return
+	}
+	if r.NeverRefuse {
+		wrong("refused: %v", braid.err)
+		return
+	}
+	r.tally.Unsupported++
+	r.Wrong("UNSUPPORTED %s:%d, but not marked so: %s\n\t%v", r.file.Name, c.Line, c.Text, braid.err)
+}
