@@ -1,12 +1,3 @@
-// Package merge braids the sorted row streams of several shards into one.
-//
-// Rows stay in wire form (text or binary, both kinds); only the columns that
-// order, group or aggregate are looked at. A Spec is data and says everything;
-// Merge turns streams and a Spec into one mysql.Rows. Memory is bounded by the
-// number of inputs, except for Spec.Sort, whose bytes are limited.
-//
-// Merge never evaluates SQL expressions, never compares the shown text of a
-// column that has a collation (rule M1), and knows no SQL text.
 package merge
 
 // Spec says how rows of several shards become the client's. It is immutable
@@ -24,29 +15,43 @@ type Spec struct {
 
 	// Group: rows equal by these keys become one row. Every input is sorted so
 	// that equal rows of the merged stream are adjacent: Group is a permutation
-	// of Order's first len(Group) keys. Aggregate with an empty Group: all rows
-	// of all inputs become one row, also when there is none.
+	// of Order's first len(Group) keys (Desc aside). Aggregate with an empty
+	// Group: all rows of all inputs become one row; the shards each send their
+	// own row in that case, also when they have no rows, so there is always one.
 	Group     []Key
 	Aggregate bool // combine the rows of a group by Aggs (false with Group set: DISTINCT, the first row stands for the group)
 	// Aggs says how columns are combined; a column not named keeps the value of
-	// the group's first row in merge order.
+	// the group's first row in merge order. A group of one row passes unchanged.
 	Aggs []Agg
 
 	// Sort is applied to the combined rows where the wanted order is not the
 	// stream's (ORDER BY COUNT(*)): top-n in memory when there is a limit, else
-	// a full sort within the limit of bytes.
+	// a full sort within the limit of bytes. Ties keep the stream's order.
 	Sort []Key
 }
 
-// Key is one sort or group key.
+// Key is one sort or group key. NULL comes first ascending, last descending.
+//
+// What is compared is, in this order of preference, the column NumericCol, the
+// column Weight, the column Col. Col alone will do for integers, DECIMAL,
+// DOUBLE, YEAR, BIT, DATE, TIME, DATETIME and binary strings. Merge answers
+// 1235 where it would not be exact: text without Weight; ENUM, SET, TIMESTAMP,
+// and in text rows FLOAT and computed DOUBLE(M,D), without NumericCol; JSON, geometry.
 type Key struct {
 	Col int // the column that holds the value, counted from 0 over visible and hidden ones
 	// Weight is the column that holds WEIGHT_STRING(value), or -1. It is used
 	// instead of Col when Col's type has a collation other than binary; when it
 	// is -1 such a Col is an error (1235), never compared by bytes.
 	Weight int
-	Desc   bool
-	// NumericCol holds value+0 for ENUM, SET, BIT and FLOAT, or -1 (M1).
+	// Pad says how the collation of a value with a Weight treats the end of the
+	// shorter one; its zero value makes the key an error (1235). PaddingOf knows
+	// the collations.
+	Pad  Padding
+	Desc bool
+	// NumericCol holds an exact number that sorts as the value does, or -1:
+	// value+0 for ENUM, SET, BIT; value+0e0 for FLOAT and DOUBLE(M,D) (M1);
+	// UNIX_TIMESTAMP(value) for a TIMESTAMP column, whose shown text repeats an
+	// hour when summer time ends.
 	NumericCol int
 }
 
@@ -64,9 +69,13 @@ const (
 	AggBitXor
 	// AggCountDistinct: Col holds COUNT(DISTINCT x) of a row that the shards
 	// grouped by x too; the number of different non-NULL Distinct keys in the group
-	// is the result. The Distinct keys follow the Group keys in Order.
+	// is the result. The Distinct keys follow the Group keys in Order, in any
+	// order among themselves.
 	AggCountDistinct
-	// AggSumDistinct and AggAvgDistinct add x (SumCol) once for each different value.
+	// AggSumDistinct and AggAvgDistinct add x once for each different value: Col
+	// holds SUM(DISTINCT x) or AVG(DISTINCT x), SumCol SUM(DISTINCT x) (or x
+	// itself where it is an integer, DECIMAL or DOUBLE) of a row that the shards
+	// grouped by x too.
 	AggSumDistinct
 	AggAvgDistinct
 )
@@ -75,10 +84,11 @@ const (
 type Agg struct {
 	Kind     AggKind
 	Col      int
-	SumCol   int   // AggAvg, AggSumDistinct, AggAvgDistinct
-	CountCol int   // AggAvg
-	Weight   int   // AggMin, AggMax: column with WEIGHT_STRING(Col), or -1
-	Distinct []Key // the Distinct aggregates
+	SumCol   int     // AggAvg, AggSumDistinct, AggAvgDistinct
+	CountCol int     // AggAvg
+	Weight   int     // AggMin, AggMax: column with WEIGHT_STRING(Col), or -1
+	Pad      Padding // of Weight, as in Key
+	Distinct []Key   // the Distinct aggregates
 }
 
 // Limit is LIMIT count OFFSET offset, known when a statement is bound to its values.
