@@ -69,10 +69,12 @@ type Conn struct {
 	rbuf  *[]byte
 	r, w  int // unread bytes are (*rbuf)[r:w]
 	wbuf  *[]byte
-	wn    int    // pending output is (*wbuf)[:wn]
-	seq   byte   // of the next packet, read or written
-	limit int    // largest payload accepted, in bytes
-	big   []byte // a payload that came in several packets
+	wn    int     // pending output is (*wbuf)[:wn]
+	seq   byte    // of the next packet, read or written
+	limit int     // largest payload accepted, in bytes
+	big   []byte  // a payload that came in several packets
+	head  [5]byte // of a packet on its way out: a field, so that it is not allocated
+	torn  bool    // a packet was begun on the way out and not finished
 
 	rawN   int // result of readRaw
 	rawErr error
@@ -321,9 +323,9 @@ func (c *Conn) ReadPacket() ([]byte, error) {
 func (c *Conn) WritePacket(payload []byte) error {
 	for {
 		n := min(len(payload), PacketMax)
-		h := [4]byte{byte(n), byte(n >> 8), byte(n >> 16), c.seq}
+		c.head = [5]byte{byte(n), byte(n >> 8), byte(n >> 16), c.seq}
 		c.seq++
-		if err := c.write(h[:]); err != nil {
+		if err := c.write(c.head[:4]); err != nil {
 			return err
 		}
 		if err := c.write(payload[:n]); err != nil {
@@ -342,9 +344,9 @@ func (c *Conn) WriteCommand(cmd byte, payload []byte) error {
 	c.seq = 0
 	if len(payload)+1 < PacketMax {
 		n := len(payload) + 1
-		h := [5]byte{byte(n), byte(n >> 8), byte(n >> 16), 0, cmd}
+		c.head = [5]byte{byte(n), byte(n >> 8), byte(n >> 16), 0, cmd}
 		c.seq = 1
-		if err := c.write(h[:]); err != nil {
+		if err := c.write(c.head[:]); err != nil {
 			return err
 		}
 		return c.write(payload)
@@ -476,11 +478,12 @@ func (c *Conn) ForwardRows(dst *Conn) (end []byte, rows uint64, err error) {
 // forwardLong passes on one packet of n payload bytes as it comes in, without
 // holding all of it.
 func (c *Conn) forwardLong(dst *Conn, n int) error {
-	h := [4]byte{byte(n), byte(n >> 8), byte(n >> 16), dst.seq}
+	dst.head = [5]byte{byte(n), byte(n >> 8), byte(n >> 16), dst.seq}
 	dst.seq++
 	c.seq++
 	c.r += 4
-	if err := dst.write(h[:]); err != nil {
+	dst.torn = true
+	if err := dst.write(dst.head[:4]); err != nil {
 		return err
 	}
 	for n > 0 {
@@ -496,8 +499,13 @@ func (c *Conn) forwardLong(dst *Conn, n int) error {
 		c.r += m
 		n -= m
 	}
+	dst.torn = false
 	return nil
 }
+
+// Torn tells whether a packet was begun on the way out and cannot be finished,
+// so that nothing sensible can follow it.
+func (c *Conn) Torn() bool { return c.torn }
 
 // SkipRows reads and drops row packets until the one that ends them, whose
 // payload it returns.
