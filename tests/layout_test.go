@@ -173,7 +173,9 @@ type banned struct {
 	where  func(file string) bool
 }
 
-func isTest(file string) bool { return strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "tests/") }
+func isTest(file string) bool {
+	return strings.HasSuffix(file, "_test.go") || strings.HasPrefix(file, "tests/")
+}
 func isProduct(file string) bool {
 	return !isTest(file) && !strings.HasPrefix(file, "cmd/")
 }
