@@ -16,6 +16,7 @@ type grouper struct {
 
 	aggs     []accumulator // none: DISTINCT
 	byCol    []int         // index into aggs for each column, or -1
+	byWeight []int         // the same for the weight of a MIN or MAX, which goes with it
 	combine  bool
 	distinct int // most keys behind the group's that an aggregate looks at
 	scan     int // columns that the aggregates read
@@ -45,9 +46,9 @@ func newGrouper(src *source, spec *Spec, opt *Options) (*grouper, error) {
 
 func (g *grouper) compileAggs(spec *Spec, opt *Options) error {
 	l := g.src.lay
-	g.byCol = make([]int, len(l.cols))
+	g.byCol, g.byWeight = make([]int, len(l.cols)), make([]int, len(l.cols))
 	for i := range g.byCol {
-		g.byCol[i] = -1
+		g.byCol[i], g.byWeight[i] = -1, -1
 	}
 	for i := range spec.Aggs {
 		a := &spec.Aggs[i]
@@ -68,6 +69,9 @@ func (g *grouper) compileAggs(spec *Spec, opt *Options) error {
 		g.scan = max(g.scan, acc.col+1, acc.sumCol+1, acc.countCol+1)
 		for _, k := range acc.order.keys {
 			g.scan = max(g.scan, k.col+1)
+			if k.col != acc.col {
+				g.byWeight[k.col] = len(g.aggs)
+			}
 		}
 		g.byCol[acc.col] = len(g.aggs)
 		g.aggs = append(g.aggs, acc)
@@ -213,7 +217,8 @@ func (g *grouper) add(row []byte, first bool) error {
 }
 
 // finish gives the row of the n rows taken in: the first one, with the
-// combined values in it.
+// combined values in it. The weight of a MIN or MAX is combined with it, since
+// Spec.Sort may order by it.
 func (g *grouper) finish(n int) (mysql.Row, error) {
 	if n == 1 || len(g.aggs) == 0 {
 		return g.first, nil
@@ -239,6 +244,8 @@ func (g *grouper) finish(n int) (mysql.Row, error) {
 				return nil, err
 			}
 			v = g.value
+		} else if i := g.byWeight[c]; i >= 0 {
+			null, v = !g.aggs[i].any, g.aggs[i].weight
 		} else if !null {
 			v = f.of(g.first)
 		}

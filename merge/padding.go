@@ -59,11 +59,13 @@ func PaddingOf(collation string) Padding {
 		"cp866", "cp932", "dec8", "eucjpms", "euckr", "gb18030", "gb2312", "gbk", "geostd8",
 		"greek", "hebrew", "hp8", "keybcs2", "koi8r", "koi8u", "latin1", "latin2", "latin5",
 		"macce", "macroman", "sjis", "swe7", "tis620", "ujis":
-		switch {
-		case kind == "czech_cs", charset == "tis620" && kind != "bin":
-		case kind == "unicode_520_ci":
+		switch kind {
+		case "unicode_520_ci":
 			space = "\x02\x0a"
-		default:
+		case "bin", "bulgarian_ci", "chinese_ci", "croatian_ci", "danish_ci", "english_ci",
+			"general_ci", "general_cs", "german1_ci", "german2_ci", "hungarian_ci", "japanese_ci",
+			"korean_ci", "lithuanian_ci", "polish_ci", "spanish_ci", "swedish_ci", "turkish_ci",
+			"ukrainian_ci":
 			space = "\x20"
 		}
 	}
