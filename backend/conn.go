@@ -47,6 +47,8 @@ type Conn struct {
 	schema     string
 	autocommit autocommit
 
+	identity string // the server's, once the connection carried a transaction
+
 	pending int // answers of queued commands not read yet
 	queued  int // bytes of them
 	mainSeq byte
