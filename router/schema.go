@@ -24,9 +24,20 @@ type Database struct {
 	// LowerCase says that the nodes compare table names without regard to case
 	// (lower_case_table_names != 0); Tables is then keyed by lower case.
 	LowerCase bool
+	// Default is where tables go that the configuration does not list: "single" or "hash".
+	Default string
+	// Placements are the configured tables, by name as in Tables, whether they exist or not.
+	Placements map[string]Placement
 	// SamePhysical says that every shard's schema has the database's own name,
 	// so that qualified names need no rewriting.
 	SamePhysical bool
+}
+
+// Placement is where the configuration puts a table.
+type Placement struct {
+	Kind  TableKind
+	Shard int      // Single
+	Key   []string // Sharded
 }
 
 // Shard is a shard as the router needs it: names only.
@@ -77,7 +88,8 @@ type Column struct {
 func (c *Column) Unsigned() bool { return hasWord(c.ColumnType, "unsigned") }
 
 // Rule is how a sharding key's value chooses the shard. Tables that are
-// co-located share one Rule value (and have their own Keys).
+// co-located share one Rule value (and have their own Keys). Whoever builds one
+// calls Compile before using or sharing it.
 type Rule struct {
 	Group    string // tables with the same Group and equal key values share a shard
 	Function Function
@@ -87,8 +99,10 @@ type Rule struct {
 	// SlotShard maps each of the 16384 slots to a shard (FunctionHash).
 	SlotShard []uint16
 	Ranges    []Range        // FunctionRange, ascending
-	List      map[string]int // FunctionList: canonical key -> shard
+	List      map[string]int // FunctionList: key as the operator wrote it -> shard
 	Flavour   Flavour
+
+	program *keyProgram // made by Compile
 }
 
 // Function is a sharding function.
