@@ -12,6 +12,9 @@ import (
 type Plan struct {
 	Kind   Kind
 	Digest string
+	// Database is the logical database whose shards the targets count; "" when the
+	// statement needs none (KindAny without a database: any node will do).
+	Database string
 	Err    *mysql.Error // KindRefuse
 	Local  *Local       // KindLocal
 	DDL    *DDL         // KindBroadcast or KindSingle, for statements that change the schema
@@ -28,6 +31,12 @@ type Plan struct {
 	ImplicitCommit bool
 	// FoundRows says that SQL_CALC_FOUND_ROWS is in it.
 	FoundRows bool
+	// GeneratesID says that it is an INSERT or REPLACE whose AUTO_INCREMENT column
+	// is left out, so that the insert id in the node's OK is LAST_INSERT_ID()
+	// (rule D7); in every other case the proxy asks the node.
+	GeneratesID bool
+	// AutoIncrement says that the table written to has an AUTO_INCREMENT column.
+	AutoIncrement bool
 
 	body planBody // what Bind works on; router's own
 }

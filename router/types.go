@@ -139,5 +139,11 @@ type Route struct {
 	// or when there are no rows.
 	Merge *merge.Spec
 	Limit merge.Limit // applied by the merge
-	buf   []byte
+	// Any says that every shard would answer alike, so that Targets[0].Shard is
+	// only a proposal: a transaction may prefer a shard it has a leg on.
+	Any bool
+
+	buf    []byte
+	params []ParamRef
+	places []int32
 }

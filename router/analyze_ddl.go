@@ -1,0 +1,311 @@
+package router
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"braid/internal/mysql"
+)
+
+// ddl plans a statement that changes the schema.
+func (a *analysis) ddl(f *found, stmt ast.DDLNode) (planned, error) {
+	switch n := stmt.(type) {
+	case *ast.CreateTableStmt:
+		return a.createTable(f, n)
+	case *ast.AlterTableStmt:
+		if err := a.alterable(f, n); err != nil {
+			return planned{}, err
+		}
+		return a.schemaChange(f, "ALTER TABLE", []*ast.TableName{n.Table}, false)
+	case *ast.DropTableStmt:
+		verb := "DROP TABLE"
+		if n.IsView {
+			verb = "DROP VIEW"
+		}
+		return a.drop(f, verb, n)
+	case *ast.TruncateTableStmt:
+		return a.schemaChange(f, "TRUNCATE TABLE", []*ast.TableName{n.Table}, false)
+	case *ast.RenameTableStmt:
+		return planned{}, refuse("RENAME TABLE: the configuration names tables")
+	case *ast.CreateIndexStmt:
+		return a.schemaChange(f, "CREATE INDEX", []*ast.TableName{n.Table}, false)
+	case *ast.DropIndexStmt:
+		return a.schemaChange(f, "DROP INDEX", []*ast.TableName{n.Table}, false)
+	case *ast.CreateViewStmt:
+		return a.createView(f, n)
+	case *ast.OptimizeTableStmt:
+		return a.maintenance(f, "OPTIMIZE", n.Tables)
+	case *ast.RepairTableStmt:
+		return a.maintenance(f, "REPAIR", []*ast.TableName{n.Table})
+	case *ast.CreateDatabaseStmt:
+		return planned{}, refuse("CREATE DATABASE: databases are made by the configuration")
+	case *ast.DropDatabaseStmt:
+		return planned{}, refuse("DROP DATABASE: databases are made by the configuration")
+	case *ast.AlterDatabaseStmt:
+		return planned{}, refuse("ALTER DATABASE")
+	}
+	return planned{}, refuse(strings.ToUpper(ast.GetStmtLabel(stmt)))
+}
+
+// schemaChange plans a change of tables that exist: on all shards that have them.
+func (a *analysis) schemaChange(f *found, verb string, tables []*ast.TableName, missingOK bool) (planned, error) {
+	d := &DDL{Verb: verb}
+	shard, everywhere, any := -1, false, false
+	for _, t := range tables {
+		table, err := f.lookup(t)
+		if err != nil {
+			var unknown *mysql.Error
+			if e, ok := err.(*mysql.Error); ok {
+				unknown = e
+			}
+			if missingOK && unknown != nil && unknown.Code == 1146 {
+				d.Tables = append(d.Tables, t.Name.O)
+				everywhere = true
+				continue
+			}
+			return planned{}, err
+		}
+		if table == nil {
+			return planned{}, refuse(verb + " of a table of " + f.system)
+		}
+		d.Tables = append(d.Tables, table.Name)
+		any = true
+		if table.Kind != Single {
+			everywhere = true
+		} else if shard >= 0 && shard != table.Shard {
+			return planned{}, refuse(verb + " of tables of several shards in one statement")
+		} else {
+			shard = table.Shard
+		}
+	}
+	if everywhere && shard >= 0 && any {
+		return planned{}, refuse(verb + " of tables of several kinds in one statement")
+	}
+	return a.ddlPlan(f, d, shard)
+}
+
+// ddlPlan is the plan of a schema change on one shard, or on all when shard is -1.
+func (a *analysis) ddlPlan(f *found, d *DDL, shard int) (planned, error) {
+	verb, _, _ := strings.Cut(d.Verb, " ")
+	p := &Plan{Kind: KindBroadcast, Verb: verb, Writer: true, ImplicitCommit: !d.Temporary, DDL: d, Database: f.db.Name}
+	body := &readBody{db: f.db, write: true, all: true}
+	if shard >= 0 {
+		p.Kind, body.all = KindSingle, false
+		body.sources = []source{{name: d.Tables[0], shard: shard}}
+	}
+	if !f.db.SamePhysical {
+		base, err := f.qualifierEdits()
+		if err != nil {
+			return planned{}, err
+		}
+		if len(base) > 0 {
+			body.single = f.shape.slice(0, len(f.shape.text), sortEdits(base))
+		}
+	}
+	p.body = body
+	return planned{plan: p, uncached: true}, nil
+}
+
+// drop plans DROP TABLE and DROP VIEW.
+func (a *analysis) drop(f *found, verb string, n *ast.DropTableStmt) (planned, error) {
+	if n.TemporaryKeyword != ast.TemporaryNone {
+		return planned{}, refuse("DROP TEMPORARY TABLE")
+	}
+	p, err := a.schemaChange(f, verb, n.Tables, n.IfExists)
+	if e, ok := err.(*mysql.Error); ok && e.Code == 1146 {
+		name := f.q.Database
+		for _, t := range n.Tables {
+			if t.Schema.O != "" {
+				name = t.Schema.O
+			}
+			if db := a.r.topology.Databases[name]; db != nil && db.table(t.Name.O) == nil {
+				return p, mysql.Errorf(1051, "Unknown table '%s.%s'", name, t.Name.O)
+			}
+		}
+	}
+	return p, err
+}
+
+// database finds the database that a new table or view is made in.
+func (a *analysis) database(f *found, t *ast.TableName) (*Database, *mysql.Error) {
+	name := t.Schema.O
+	if name == "" {
+		name = f.q.Database
+	}
+	if name == "" {
+		return nil, mysql.Errorf(1046, "No database selected")
+	}
+	db := a.r.topology.Databases[name]
+	if db == nil {
+		if systemSchema(name) {
+			return nil, refuse("creating a table in " + name)
+		}
+		return nil, mysql.Errorf(1049, "Unknown database '%s'", name)
+	}
+	return db, nil
+}
+
+// createTable plans CREATE TABLE. A table that the configuration does not name
+// goes where the database's default puts it.
+func (a *analysis) createTable(f *found, n *ast.CreateTableStmt) (planned, error) {
+	db, err := a.database(f, n.Table)
+	if err != nil {
+		return planned{}, err
+	}
+	f.db = db
+	if n.TemporaryKeyword != ast.TemporaryNone {
+		return planned{}, refuse("CREATE TEMPORARY TABLE")
+	}
+	if n.Select != nil {
+		return planned{}, refuse("CREATE TABLE ... SELECT")
+	}
+	d := &DDL{Verb: "CREATE TABLE", NewTable: n.Table.Name.O, Tables: []string{n.Table.Name.O}}
+	kind, shard := Single, 0
+	if t := db.table(n.Table.Name.O); t != nil {
+		kind, shard = t.Kind, t.Shard
+	} else if place, ok := db.Placements[db.fold(n.Table.Name.O)]; ok {
+		kind, shard = place.Kind, place.Shard
+		if kind == Sharded && n.ReferTable == nil {
+			if err := a.keyed(n, place.Key); err != nil {
+				return planned{}, err
+			}
+		}
+	} else if n.ReferTable != nil {
+		t, err := f.lookup(n.ReferTable)
+		if err != nil {
+			return planned{}, err
+		}
+		if t != nil {
+			kind, shard = t.Kind, t.Shard
+			if t.Kind == Sharded && db.Default != "hash" || t.Kind == Global {
+				return planned{}, refuse("CREATE TABLE ... LIKE: the new table is not in the configuration")
+			}
+		}
+	} else if db.Default == "hash" && len(createKey(n)) > 0 {
+		kind = Sharded
+	}
+	if kind != Single {
+		shard = -1
+	}
+	return a.ddlPlan(f, d, shard)
+}
+
+// keyed checks that a new table has its sharding key's columns.
+func (a *analysis) keyed(n *ast.CreateTableStmt, key []string) *mysql.Error {
+	for _, k := range key {
+		found := false
+		for _, c := range n.Cols {
+			found = found || strings.EqualFold(c.Name.Name.O, k)
+		}
+		if !found {
+			return mysql.Errorf(1072, "Key column '%s' doesn't exist in table", k)
+		}
+	}
+	return nil
+}
+
+// createKey is the column a new table would be sharded by: the first of its
+// primary key, else of its first unique key; empty when it has none.
+func createKey(n *ast.CreateTableStmt) string {
+	for _, c := range n.Cols {
+		for _, o := range c.Options {
+			if o.Tp == ast.ColumnOptionPrimaryKey {
+				return c.Name.Name.O
+			}
+		}
+	}
+	for _, want := range [][]ast.ConstraintType{{ast.ConstraintPrimaryKey}, {ast.ConstraintUniq, ast.ConstraintUniqKey, ast.ConstraintUniqIndex}} {
+		for _, c := range n.Constraints {
+			for _, tp := range want {
+				if c.Tp == tp && len(c.Keys) > 0 && c.Keys[0].Column != nil {
+					return c.Keys[0].Column.Name.O
+				}
+			}
+		}
+	}
+	for _, c := range n.Cols {
+		for _, o := range c.Options {
+			if o.Tp == ast.ColumnOptionUniqKey {
+				return c.Name.Name.O
+			}
+		}
+	}
+	return ""
+}
+
+// alterable refuses changes of what routing stands on (rule K2).
+func (a *analysis) alterable(f *found, n *ast.AlterTableStmt) *mysql.Error {
+	t, err := f.lookup(n.Table)
+	if err != nil || t == nil {
+		return nil // reported by the caller
+	}
+	for _, s := range n.Specs {
+		switch s.Tp {
+		case ast.AlterTableRenameTable:
+			return refuse("ALTER TABLE ... RENAME: the configuration names tables")
+		case ast.AlterTableDropColumn, ast.AlterTableChangeColumn, ast.AlterTableModifyColumn, ast.AlterTableRenameColumn:
+			name := s.OldColumnName
+			if name == nil && len(s.NewColumns) > 0 {
+				name = s.NewColumns[0].Name
+			}
+			if t.Kind == Sharded && name != nil {
+				for _, k := range t.Rule.Keys {
+					if t.column(name.Name.L) == k {
+						return refuse("ALTER TABLE of the sharding key " + t.Name + "." + t.Columns[k].Name)
+					}
+				}
+			}
+		case ast.AlterTableOption:
+			for _, o := range s.Options {
+				if t.Kind == Sharded && (o.Tp == ast.TableOptionCharset && o.UintValue == ast.TableOptionCharsetWithConvertTo) {
+					return refuse("CONVERT TO CHARACTER SET of a sharded table")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// createView plans CREATE VIEW: on every shard when all its tables are global,
+// on one when they are single.
+func (a *analysis) createView(f *found, n *ast.CreateViewStmt) (planned, error) {
+	db, err := a.database(f, n.ViewName)
+	if err != nil {
+		return planned{}, err
+	}
+	n.Select.Accept(f)
+	if f.err != nil {
+		return planned{}, f.err
+	}
+	if f.db != nil && f.db != db {
+		return planned{}, refuse("tables of two databases in one statement")
+	}
+	f.db = db
+	d := &DDL{Verb: "CREATE VIEW", NewTable: n.ViewName.Name.O, Tables: []string{n.ViewName.Name.O}}
+	shard := -1
+	for i, r := range f.refs {
+		switch {
+		case r.table.Kind == Sharded && len(db.Shards) > 1:
+			return planned{}, refuse("views over sharded tables")
+		case r.table.Kind == Single && (i == 0 || shard == r.table.Shard):
+			shard = r.table.Shard
+		case r.table.Kind == Single || shard >= 0:
+			return planned{}, refuse("views over tables of several shards")
+		}
+	}
+	return a.ddlPlan(f, d, shard)
+}
+
+// maintenance plans ANALYZE, OPTIMIZE, CHECK, REPAIR of tables of one shard.
+func (a *analysis) maintenance(f *found, verb string, tables []*ast.TableName) (planned, error) {
+	p, err := a.schemaChange(f, verb+" TABLE", tables, false)
+	if err != nil {
+		return p, err
+	}
+	if p.plan.Kind == KindBroadcast && len(f.db.Shards) > 1 {
+		return planned{}, refuse(verb + " TABLE of a table on several shards")
+	}
+	p.plan.Rows, p.plan.DDL = true, nil
+	return p, nil
+}

@@ -1,0 +1,360 @@
+package router
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"braid/internal/mysql"
+)
+
+// source is a set of co-located references to sharded tables, or a single
+// table: where its rows are that a statement needs.
+type source struct {
+	name  string
+	rule  *Rule // nil: a single table
+	shard int   // of a single table
+	cond  cond
+	refs  []*ref
+}
+
+// sources groups the statement's references by co-location and finds what the
+// conditions say of each group. Global tables and what inherits are left out.
+func (f *found) sources() []source {
+	f.linkAll()
+	f.inherit()
+	var out []source
+	done := map[*ref]bool{}
+	for _, r := range f.refs {
+		if done[r] || r.inherits {
+			continue
+		}
+		done[r] = true
+		switch r.table.Kind {
+		case Single:
+			out = append(out, source{name: r.table.Name, shard: r.table.Shard, refs: []*ref{r}})
+			continue
+		case Global:
+			continue
+		}
+		peers := []*ref{r}
+		for i := 0; i < len(peers); i++ {
+			for _, o := range r.block.refs {
+				if o.table.Kind == Sharded && !done[o] && r.block.sameKeys(peers[i], o) {
+					done[o] = true
+					peers = append(peers, o)
+				}
+			}
+		}
+		out = append(out, source{name: r.table.Name, rule: r.table.Rule, cond: f.condition(r, peers), refs: peers})
+	}
+	return out
+}
+
+// inherit marks the references of subqueries whose keys are those of a row
+// around them.
+func (f *found) inherit() {
+	for again := true; again; {
+		again = false
+		for _, r := range f.refs {
+			if r.inherits || r.table.Kind != Sharded {
+				continue
+			}
+			for _, o := range f.refs {
+				outer := o.block != r.block && encloses(o.block, r.block)
+				if o.table.Kind == Sharded && (outer || o.block == r.block && o.inherits) && r.block.sameKeys(o, r) {
+					r.inherits = true
+					again = true
+				}
+			}
+		}
+	}
+}
+
+func encloses(outer, inner *block) bool {
+	for b := inner.parent; b != nil; b = b.parent {
+		if b == outer {
+			return true
+		}
+	}
+	return false
+}
+
+// acrossShards checks that the statement's rows can be worked on shard by
+// shard: one group of co-located tables in the outermost block, and no outer
+// join that would give one row per shard.
+func (f *found) acrossShards(sources []source) *mysql.Error {
+	if len(sources) > 1 {
+		for _, s := range sources {
+			if len(f.blocks) > 0 && s.refs[0].block != f.blocks[0] {
+				return refuse("subqueries, derived tables and unions over tables of several shards")
+			}
+		}
+		return refuse("joins of tables that are not on the same shard")
+	}
+	top := sources[0].refs[0].block
+	if top.parent != nil || top != f.blocks[0] {
+		return refuse("subqueries, derived tables and unions over tables of several shards")
+	}
+	for _, j := range top.joins {
+		inner, preserved := false, false
+		for _, r := range sources[0].refs {
+			inner = inner || contains(j.inner, r)
+			preserved = preserved || contains(j.preserved, r)
+		}
+		if inner && !preserved {
+			return refuse("outer joins that keep rows of a table which is not sharded, over several shards")
+		}
+	}
+	return nil
+}
+
+// read plans a SELECT, a union or a WITH.
+func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
+	stmt.Accept(f)
+	if f.err != nil {
+		return planned{}, f.err
+	}
+	p := &Plan{Kind: KindScatter, Verb: "SELECT", Rows: true, Writer: f.locking}
+	sel, plain := stmt.(*ast.SelectStmt)
+	if plain && sel.SelectStmtOpts != nil {
+		p.FoundRows = sel.CalcFoundRows
+	}
+	if plain && sel.SelectIntoOpt != nil {
+		p.Rows = false
+	}
+	body := &readBody{}
+	if len(f.refs) == 0 {
+		return a.noTables(f, p, body)
+	}
+	if f.system != "" {
+		return planned{}, refuse("tables of " + f.system + " together with others")
+	}
+	body.db = f.db
+	base, err := f.baseEdits()
+	if err != nil {
+		return planned{}, err
+	}
+	if len(base) > 0 {
+		body.single = f.shape.slice(0, len(f.shape.text), base)
+	}
+	body.sources = f.sources()
+	p.body = body
+	p.Database = f.db.Name
+	if len(body.sources) == 0 {
+		p.Kind = KindSingle
+		return planned{plan: p}, nil
+	}
+	if oneShard(body.sources) {
+		p.Kind = KindSingle
+		return planned{plan: p}, nil
+	}
+	body.several = f.acrossShards(body.sources)
+	if body.several == nil && !plain {
+		body.several = refuse("unions over several shards")
+	}
+	if body.several == nil {
+		body.scatter, body.several = newScatter(f, sel, body.sources[0].refs[0], base)
+	}
+	return planned{plan: p}, nil
+}
+
+// oneShard tells whether all sources are single tables on one shard.
+func oneShard(sources []source) bool {
+	for _, s := range sources {
+		if s.rule != nil || s.shard != sources[0].shard {
+			return false
+		}
+	}
+	return true
+}
+
+// noTables plans a SELECT that reads no table of a database.
+func (a *analysis) noTables(f *found, p *Plan, body *readBody) (planned, error) {
+	db := a.r.anyDatabase(a.q.Database)
+	if db == nil {
+		return planned{}, mysql.Errorf(1046, "No database selected")
+	}
+	if f.system != "" && !db.SamePhysical {
+		return planned{}, refuse("tables of " + f.system + " where shards have schemas of other names")
+	}
+	f.db = db
+	base, err := f.baseEdits()
+	if err != nil {
+		return planned{}, err
+	}
+	if len(base) > 0 {
+		body.single = f.shape.slice(0, len(f.shape.text), base)
+	}
+	body.db = db
+	p.Database = db.Name
+	p.Kind, p.NoTables, p.body = KindAny, f.system == "", body
+	return planned{plan: p}, nil
+}
+
+// do plans DO: without tables it runs anywhere.
+func (a *analysis) do(f *found, stmt *ast.DoStmt) (planned, error) {
+	stmt.Accept(f)
+	if f.err != nil {
+		return planned{}, f.err
+	}
+	if len(f.refs) > 0 {
+		return planned{}, refuse("DO with tables")
+	}
+	return a.noTables(f, &Plan{Verb: "DO"}, &readBody{})
+}
+
+// call plans CALL: a procedure runs where a single shard has it.
+func (a *analysis) call(stmt *ast.CallStmt) (planned, error) {
+	db := a.r.topology.Databases[a.q.Database]
+	if name := stmt.Procedure.Schema.O; name != "" {
+		db = a.r.topology.Databases[name]
+	}
+	if db == nil {
+		return planned{}, mysql.Errorf(1046, "No database selected")
+	}
+	if len(db.Shards) > 1 {
+		return planned{}, refuse("CALL in a database of several shards")
+	}
+	p := &Plan{Kind: KindSingle, Verb: "CALL", Rows: true, Writer: true, Database: db.Name, body: &readBody{db: db}}
+	return planned{plan: p}, nil
+}
+
+// functions whose answer is the session's, not the shard's.
+func factOf(word string) (fact, bool) {
+	switch word {
+	case "DATABASE", "SCHEMA":
+		return factDatabase, true
+	case "CONNECTION_ID":
+		return factConnectionID, true
+	case "USER", "SESSION_USER", "SYSTEM_USER":
+		return factUser, true
+	case "CURRENT_USER":
+		return factCurrentUser, true
+	case "VERSION":
+		return factVersion, true
+	case "LAST_INSERT_ID":
+		return factLastInsertID, true
+	case "ROW_COUNT":
+		return factRowCount, true
+	case "FOUND_ROWS":
+		return factFoundRows, true
+	}
+	return 0, false
+}
+
+// baseEdits are the edits that every text of the statement needs, also the one
+// for a single shard: the session's facts in the place of functions, and no
+// database in front of tables where shards have schemas of other names.
+func (f *found) baseEdits() ([]edit, *mysql.Error) {
+	edits := f.factEdits()
+	if !f.db.SamePhysical {
+		more, err := f.qualifierEdits()
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, more...)
+	}
+	if len(edits) == 0 {
+		return nil, nil
+	}
+	f.bare = sortEdits(edits)
+	return sortEdits(append(append([]edit{}, f.bare...), f.nameEdits(f.bare)...)), nil
+}
+
+func (f *found) factEdits() []edit {
+	var edits []edit
+	s := f.shape
+	put := func(k fact, start, end int) {
+		if k == factDatabase && f.db.SamePhysical && f.q.Database == f.db.Name {
+			return
+		}
+		edits = append(edits, edit{start, end, template{{kind: segFact, n: int(k)}}})
+	}
+	for i, t := range s.toks {
+		if i > 0 && (s.toks[i-1].is(s.text, '.') || s.toks[i-1].is(s.text, '@')) {
+			continue
+		}
+		if t.is(s.text, '@') && i+2 < len(s.toks) && s.toks[i+1].is(s.text, '@') {
+			f.variableFact(i, put)
+			continue
+		}
+		k, ok := factOf(t.word(s.text))
+		if !ok {
+			continue
+		}
+		if i+2 < len(s.toks) && s.toks[i+1].is(s.text, '(') && s.toks[i+2].is(s.text, ')') {
+			if f.functions[strings.ToLower(t.word(s.text))] {
+				put(k, t.start, s.toks[i+2].end)
+			}
+		} else if k == factCurrentUser && f.functions["current_user"] {
+			put(k, t.start, t.end)
+		}
+	}
+	return edits
+}
+
+// variableFact looks at a system variable whose @@ is token i.
+func (f *found) variableFact(i int, put func(k fact, start, end int)) {
+	s, j := f.shape, i+2
+	if w := s.toks[j].word(s.text); (w == "SESSION" || w == "LOCAL" || w == "GLOBAL") && j+2 < len(s.toks) && s.toks[j+1].is(s.text, '.') {
+		j += 2
+	}
+	k, ok := map[string]fact{"VERSION": factVersion, "LAST_INSERT_ID": factLastInsertID, "IDENTITY": factLastInsertID, "PSEUDO_THREAD_ID": factConnectionID}[s.toks[j].word(s.text)]
+	if ok {
+		put(k, s.toks[i].start, s.toks[j].end)
+	}
+}
+
+// qualifierEdits drop the database in front of tables and columns.
+func (f *found) qualifierEdits() ([]edit, *mysql.Error) {
+	var edits []edit
+	s := f.shape
+	same := func(a, b string) bool { return a == b || f.db.LowerCase && strings.EqualFold(a, b) }
+	for i := 0; i+2 < len(s.toks); i++ {
+		t := s.toks[i]
+		if !t.ident() || !s.toks[i+1].is(s.text, '.') || !same(t.name(s.text), f.db.Name) {
+			continue
+		}
+		if i > 0 && (s.toks[i-1].is(s.text, '.') || s.toks[i-1].is(s.text, '@')) {
+			continue
+		}
+		if i+3 >= len(s.toks) || !s.toks[i+3].is(s.text, '.') {
+			for _, r := range f.refs {
+				if strings.EqualFold(r.name, t.name(s.text)) {
+					return nil, refuse("a table or alias of the database's own name")
+				}
+			}
+		}
+		edits = append(edits, edit{t.start, s.toks[i+2].start, nil})
+	}
+	return edits, nil
+}
+
+// nameEdits give the select list's items that change the name they had (rule D3).
+func (f *found) nameEdits(edits []edit) []edit {
+	const nameMax = 255
+	var out []edit
+	for sel := range f.owner {
+		if sel.Fields == nil {
+			continue
+		}
+		for _, field := range sel.Fields.Fields {
+			if field.WildCard != nil || field.AsName.L != "" {
+				continue
+			}
+			if _, ok := field.Expr.(*ast.ColumnNameExpr); ok {
+				continue
+			}
+			start, end := field.Offset, field.Offset+len(field.OriginalText())
+			changed := false
+			for _, e := range edits {
+				changed = changed || e.start >= start && e.end <= end
+			}
+			if changed && end-start <= nameMax {
+				out = append(out, edit{end, end, wrap(" AS ", quoteName(f.shape.plain(start, end)), "")})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,148 @@
+package router
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"braid/internal/mysql"
+)
+
+// update plans an UPDATE.
+func (a *analysis) update(f *found, stmt *ast.UpdateStmt) (planned, error) {
+	b, err := a.writeBlock(f, stmt, stmt.TableRefs, stmt.Where)
+	if err != nil {
+		return planned{}, err
+	}
+	var written []*ref
+	for _, s := range stmt.List {
+		c := f.resolve(b, s.Column)
+		if c.ref == nil {
+			continue // the server says so
+		}
+		if !contains(written, c.ref) {
+			written = append(written, c.ref)
+		}
+		if c.ref.table.Kind == Sharded {
+			for _, k := range c.ref.table.Rule.Keys {
+				if k == c.col {
+					return planned{}, refuse("UPDATE of the sharding key " + c.ref.table.Name + "." + c.ref.table.Columns[k].Name)
+				}
+			}
+		}
+	}
+	if len(written) == 0 {
+		written = b.refs
+	}
+	return a.write(f, b, "UPDATE", written, stmt.Order != nil || stmt.Limit != nil)
+}
+
+// delete plans a DELETE.
+func (a *analysis) delete(f *found, stmt *ast.DeleteStmt) (planned, error) {
+	b, err := a.writeBlock(f, stmt, stmt.TableRefs, stmt.Where)
+	if err != nil {
+		return planned{}, err
+	}
+	written := b.refs
+	if stmt.IsMultiTable && stmt.Tables != nil {
+		written = nil
+		for _, t := range stmt.Tables.Tables {
+			for _, r := range b.refs {
+				if strings.EqualFold(r.name, t.Name.O) || r.table.Name == t.Name.O && (t.Schema.L != "" || f.db.LowerCase) {
+					written = append(written, r)
+				}
+			}
+		}
+		if len(written) == 0 {
+			return planned{}, refuse("this form of DELETE")
+		}
+	}
+	return a.write(f, b, "DELETE", written, stmt.Order != nil || stmt.Limit != nil)
+}
+
+// writeBlock reads the tables and conditions of an UPDATE or DELETE.
+func (a *analysis) writeBlock(f *found, stmt ast.Node, tables *ast.TableRefsClause, where ast.ExprNode) (*block, error) {
+	if w, ok := stmt.(*ast.UpdateStmt); ok {
+		f.names(w.With)
+	} else if w, ok := stmt.(*ast.DeleteStmt); ok {
+		f.names(w.With)
+	}
+	b := f.push()
+	f.from(b, tables.TableRefs, nil)
+	if where != nil {
+		set := condSet{conj: conjuncts(where, nil)}
+		b.sets = append(b.sets, set)
+		for _, e := range set.conj {
+			f.lookupIn(e)
+		}
+	}
+	if f.err == nil {
+		stmt.Accept(f)
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	if f.db == nil {
+		return nil, refuse("writing to " + f.system)
+	}
+	if f.system != "" {
+		return nil, refuse("tables of " + f.system + " together with others")
+	}
+	return b, nil
+}
+
+// write plans an UPDATE or DELETE of the refs written. bounded says that it has
+// ORDER BY or LIMIT.
+func (a *analysis) write(f *found, b *block, verb string, written []*ref, bounded bool) (planned, error) {
+	p := &Plan{Kind: KindWrite, Verb: verb, Writer: true, Database: f.db.Name}
+	body := &readBody{db: f.db, write: true}
+	p.body = body
+	base, err := f.baseEdits()
+	if err != nil {
+		return planned{}, err
+	}
+	if len(base) > 0 {
+		body.single = f.shape.slice(0, len(f.shape.text), base)
+	}
+	body.sources = f.sources()
+	global := false
+	for _, r := range written {
+		global = global || r.table.Kind == Global
+	}
+	if global {
+		if err := a.broadcastable(f, body.sources, len(written) == 1 && !bounded); err != nil {
+			return planned{}, err
+		}
+		p.Kind, body.all = KindBroadcast, true
+		return planned{plan: p}, nil
+	}
+	if len(body.sources) == 0 || oneShard(body.sources) {
+		p.Kind = KindSingle
+		return planned{plan: p}, nil
+	}
+	switch body.several = f.acrossShards(body.sources); {
+	case body.several != nil:
+	case bounded:
+		body.several = refuse(verb + " with ORDER BY or LIMIT over several shards")
+	case f.userVariables:
+		body.several = refuse("user variables in a statement over several shards")
+	}
+	return planned{plan: p}, nil
+}
+
+// broadcastable tells whether a write of global tables does the same on every shard.
+func (a *analysis) broadcastable(f *found, sources []source, simple bool) *mysql.Error {
+	switch {
+	case len(f.db.Shards) < 2:
+		return nil
+	case len(sources) > 0:
+		return refuse("writing a global table by the rows of tables that are not global")
+	case f.unstable != "":
+		return refuse("writing a global table with " + f.unstable)
+	case f.userVariables:
+		return refuse("writing a global table with user variables")
+	case !simple:
+		return refuse("writing a global table with ORDER BY, LIMIT or several tables")
+	}
+	return nil
+}

@@ -1,0 +1,334 @@
+package router
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"braid/conf"
+)
+
+// TableInfo is one table or view as a node's information_schema describes it.
+type TableInfo struct {
+	Name    string
+	View    bool
+	Columns []Column // in order of position
+
+	keys []uniqueKey
+}
+
+type uniqueKey struct {
+	name    string
+	columns []int // -1: a key part that is no column
+}
+
+// AddUnique adds column col (an index into Columns, -1 for an expression) to
+// the unique key of that name. Key parts come in their order.
+func (t *TableInfo) AddUnique(name string, col int) {
+	if n := len(t.keys); n > 0 && t.keys[n-1].name == name {
+		t.keys[n-1].columns = append(t.keys[n-1].columns, col)
+		return
+	}
+	t.keys = append(t.keys, uniqueKey{name, []int{col}})
+}
+
+// ShardTables are the tables of one shard.
+type ShardTables []TableInfo
+
+// RuleError is a configuration that does not fit the tables of the nodes.
+type RuleError struct {
+	Database, Table string
+	Reason          string
+}
+
+func (e *RuleError) Error() string {
+	return fmt.Sprintf("database %s, table %s: %s", e.Database, e.Table, e.Reason)
+}
+
+// BuildTables fills in db's Tables, Placements and Default from its
+// configuration and from what its shards hold (in the order of db.Shards, which
+// is filled in, as are Flavour and LowerCase). The configuration is a valid
+// one, defaults filled in. A *RuleError says which table does not fit.
+func BuildTables(db *Database, d *conf.Database, shards []ShardTables) error {
+	b := builder{db: db, conf: d, infos: map[string]TableInfo{}, on: map[string][]int{}}
+	db.Tables, db.Placements, db.Default = map[string]*Table{}, map[string]Placement{}, d.Default
+	for i, tables := range shards {
+		for _, t := range tables {
+			name := db.fold(t.Name)
+			if _, ok := b.infos[name]; !ok {
+				b.infos[name] = t
+			}
+			b.on[name] = append(b.on[name], i)
+		}
+	}
+	for i := range d.Tables {
+		if err := b.place(&d.Tables[i]); err != nil {
+			return err
+		}
+	}
+	names := make([]string, 0, len(b.infos))
+	for name := range b.infos {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		if err := b.table(name, map[string]bool{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// builder is the state of one BuildTables.
+type builder struct {
+	db    *Database
+	conf  *conf.Database
+	infos map[string]TableInfo
+	on    map[string][]int // the shards that have the table
+	owner []uint16
+}
+
+// fold is a table's name as Tables is keyed.
+func (d *Database) fold(name string) string {
+	if d.LowerCase {
+		return strings.ToLower(name)
+	}
+	return name
+}
+
+func (b *builder) fail(table, format string, args ...any) error {
+	return &RuleError{b.db.Name, table, fmt.Sprintf(format, args...)}
+}
+
+func (b *builder) shard(name string) int {
+	for i, s := range b.db.Shards {
+		if s.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// place notes where the configuration puts a table.
+func (b *builder) place(t *conf.Table) error {
+	p := Placement{Key: t.Key}
+	switch t.Kind {
+	case "sharded":
+		p.Kind = Sharded
+	case "global":
+		p.Kind = Global
+	case "single":
+		p.Kind = Single
+		if t.Shard != "" {
+			if p.Shard = b.shard(t.Shard); p.Shard < 0 {
+				return b.fail(t.Name, "there is no shard %q", t.Shard)
+			}
+		}
+	default:
+		return b.fail(t.Name, "unknown kind %q", t.Kind)
+	}
+	b.db.Placements[b.db.fold(t.Name)] = p
+	return nil
+}
+
+// configured is the configuration of a table, nil when it has none.
+func (b *builder) configured(name string) *conf.Table {
+	for i := range b.conf.Tables {
+		if b.db.fold(b.conf.Tables[i].Name) == name {
+			return &b.conf.Tables[i]
+		}
+	}
+	return nil
+}
+
+// table builds one table. busy holds the tables whose building waits for it.
+func (b *builder) table(name string, busy map[string]bool) error {
+	if b.db.Tables[name] != nil {
+		return nil
+	}
+	info := b.infos[name]
+	t := &Table{Name: info.Name, View: info.View, Columns: info.Columns, AutoIncrement: -1, byName: map[string]int{}}
+	for i := range t.Columns {
+		t.byName[strings.ToLower(t.Columns[i].Name)] = i
+		if hasWord(strings.ToLower(t.Columns[i].Extra), "auto_increment") {
+			t.AutoIncrement = i
+		}
+	}
+	for _, k := range info.keys {
+		switch {
+		case slices.Contains(k.columns, -1):
+		case strings.EqualFold(k.name, "PRIMARY"):
+			t.Primary = k.columns
+		default:
+			t.Uniques = append(t.Uniques, k.columns)
+		}
+	}
+	p, listed := b.db.Placements[name]
+	c := b.configured(name)
+	if !listed {
+		p, c = b.unlisted(t, b.on[name])
+	}
+	t.Kind, t.Shard = p.Kind, p.Shard
+	if t.Kind != Single && len(b.on[name]) != len(b.db.Shards) {
+		return b.fail(t.Name, "is missing on shard %s", b.missing(name))
+	}
+	if t.Kind == Single && !slices.Contains(b.on[name], t.Shard) {
+		return b.fail(t.Name, "is configured on shard %s, but its rows are on shard %s", b.db.Shards[t.Shard].Name, b.db.Shards[b.on[name][0]].Name)
+	}
+	if t.Kind == Sharded {
+		if err := b.rule(t, c, busy); err != nil {
+			return err
+		}
+	}
+	b.db.Tables[name] = t
+	return nil
+}
+
+func (b *builder) missing(name string) string {
+	for i, s := range b.db.Shards {
+		if !slices.Contains(b.on[name], i) {
+			return s.Name
+		}
+	}
+	return ""
+}
+
+// unlisted places a table that the configuration does not name: by the
+// database's default, where it is.
+func (b *builder) unlisted(t *Table, on []int) (Placement, *conf.Table) {
+	key := -1
+	switch {
+	case len(t.Primary) > 0:
+		key = t.Primary[0]
+	case len(t.Uniques) > 0:
+		key = t.Uniques[0][0]
+	}
+	if b.conf.Default != "hash" || key < 0 || t.View || len(on) < len(b.db.Shards) {
+		if b.conf.Default == "hash" && t.View && len(on) == len(b.db.Shards) {
+			return Placement{Kind: Global}, nil // views are made on every shard when their tables are global
+		}
+		return Placement{Kind: Single, Shard: on[0]}, nil
+	}
+	return Placement{Kind: Sharded}, &conf.Table{Name: t.Name, Kind: "sharded", Key: []string{t.Columns[key].Name}}
+}
+
+// rule builds a sharded table's rule.
+func (b *builder) rule(t *Table, c *conf.Table, busy map[string]bool) error {
+	r := &Rule{Shards: len(b.db.Shards), Flavour: b.db.Flavour}
+	for _, k := range c.Key {
+		i := t.column(strings.ToLower(k))
+		if i < 0 {
+			return b.fail(t.Name, "has no column %q for its sharding key", k)
+		}
+		r.Keys = append(r.Keys, i)
+		r.Columns = append(r.Columns, t.Columns[i])
+	}
+	if len(r.Keys) == 0 {
+		return b.fail(t.Name, "needs a sharding key")
+	}
+	if c.Colocated != "" {
+		other, err := b.leader(t, c, busy)
+		if err != nil {
+			return err
+		}
+		r.Group, r.Function, r.SlotShard, r.Ranges, r.List = other.Group, other.Function, other.SlotShard, other.Ranges, other.List
+		if err := b.sameTypes(t, c, r, other); err != nil {
+			return err
+		}
+	} else if err := b.function(t, c, r); err != nil {
+		return err
+	}
+	if err := r.Compile(); err != nil {
+		return b.fail(t.Name, "%v", err)
+	}
+	t.Rule = r
+	return nil
+}
+
+// leader is the rule of the table that another is co-located with.
+func (b *builder) leader(t *Table, c *conf.Table, busy map[string]bool) (*Rule, error) {
+	name := b.db.fold(c.Colocated)
+	busy[b.db.fold(t.Name)] = true
+	if busy[name] {
+		return nil, b.fail(t.Name, "is co-located with itself by way of %s", c.Colocated)
+	}
+	if _, ok := b.infos[name]; !ok {
+		return nil, b.fail(t.Name, "is co-located with %s, which the shards do not have", c.Colocated)
+	}
+	if err := b.table(name, busy); err != nil {
+		return nil, err
+	}
+	other := b.db.Tables[name]
+	if other.Rule == nil {
+		return nil, b.fail(t.Name, "is co-located with %s, which is not sharded", c.Colocated)
+	}
+	return other.Rule, nil
+}
+
+// sameTypes checks that co-located keys have one type and collation (rule K2).
+func (b *builder) sameTypes(t *Table, c *conf.Table, r, other *Rule) error {
+	if len(r.Keys) != len(other.Keys) {
+		return b.fail(t.Name, "has a sharding key of %d columns, %s one of %d", len(r.Keys), c.Colocated, len(other.Keys))
+	}
+	for i := range r.Columns {
+		x, y := &r.Columns[i], &other.Columns[i]
+		if x.DataType != y.DataType || x.Collation != y.Collation || x.Unsigned() != y.Unsigned() {
+			return b.fail(t.Name, "column %s is %s %s, but %s of the co-located %s is %s %s: they must be of one type and collation",
+				x.Name, x.ColumnType, x.Collation, y.Name, c.Colocated, y.ColumnType, y.Collation)
+		}
+	}
+	return nil
+}
+
+// function fills in how the key chooses the shard.
+func (b *builder) function(t *Table, c *conf.Table, r *Rule) error {
+	r.Group = t.Name
+	switch c.Function {
+	case "", "hash":
+		r.Function = FunctionHash
+		if b.owner == nil {
+			owner, err := b.conf.SlotOwners()
+			if err != nil {
+				return b.fail(t.Name, "%v", err)
+			}
+			b.owner = owner
+		}
+		r.SlotShard = b.owner
+		// The slot follows from the key's value alone: tables whose keys are of
+		// one type and collation are co-located without being told.
+		r.Group = "hash"
+		for i := range r.Columns {
+			k := &r.Columns[i]
+			r.Group += "|" + k.DataType + " " + k.Collation
+			if k.Unsigned() {
+				r.Group += " unsigned"
+			}
+		}
+	case "mod":
+		r.Function = FunctionMod
+	case "range":
+		r.Function = FunctionRange
+		for _, p := range c.Ranges {
+			shard := b.shard(p.Shard)
+			if shard < 0 {
+				return b.fail(t.Name, "there is no shard %q", p.Shard)
+			}
+			r.Ranges = append(r.Ranges, Range{LessThan: p.LessThan, Unbounded: p.LessThan == "", Shard: shard})
+		}
+	case "list":
+		r.Function, r.List = FunctionList, map[string]int{}
+		for _, p := range c.Lists {
+			shard := b.shard(p.Shard)
+			if shard < 0 {
+				return b.fail(t.Name, "there is no shard %q", p.Shard)
+			}
+			for _, v := range p.Values {
+				r.List[v] = shard
+			}
+		}
+	default:
+		return b.fail(t.Name, "unknown sharding function %q", c.Function)
+	}
+	return nil
+}

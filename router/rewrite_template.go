@@ -1,0 +1,155 @@
+package router
+
+import (
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// segKind is what a segment of a template puts into a text.
+type segKind uint8
+
+const (
+	segText  segKind = iota
+	segHole          // the client's literals of hole n
+	segName          // the same inside of back quotes
+	segLimit         // the limit for a shard: count + offset
+	segFact          // one of the session's facts
+	segRows          // the rows of a shard's part of an INSERT
+)
+
+// fact is a session's fact that stands in for a function.
+type fact uint8
+
+const (
+	factDatabase fact = iota
+	factConnectionID
+	factUser
+	factCurrentUser
+	factVersion
+	factLastInsertID
+	factRowCount
+	factFoundRows
+)
+
+type segment struct {
+	kind segKind
+	text string
+	n    int // hole, or fact
+}
+
+// template is a statement's text with places that are filled when it is bound.
+type template []segment
+
+func (t template) String() string {
+	var b strings.Builder
+	for _, s := range t {
+		switch s.kind {
+		case segText:
+			b.WriteString(s.text)
+		case segHole, segName:
+			b.WriteString("{" + strconv.Itoa(s.n) + "}")
+		case segLimit:
+			b.WriteString("{limit}")
+		case segFact:
+			b.WriteString("{" + factNames[s.n] + "}")
+		case segRows:
+			b.WriteString("{rows}")
+		}
+	}
+	return b.String()
+}
+
+var factNames = [...]string{"DATABASE()", "CONNECTION_ID()", "USER()", "CURRENT_USER()", "VERSION()", "LAST_INSERT_ID()", "ROW_COUNT()", "FOUND_ROWS()"}
+
+// text appends literal text to a template.
+func (t template) add(s string) template {
+	if s == "" {
+		return t
+	}
+	if n := len(t); n > 0 && t[n-1].kind == segText {
+		t[n-1].text += s
+		return t
+	}
+	return append(t, segment{kind: segText, text: s})
+}
+
+// edit replaces shape.text[start:end] by a template.
+type edit struct {
+	start, end int
+	with       template
+}
+
+// slice is the template of the shape's text[a:b] with the edits in it applied.
+func (s *shape) slice(a, b int, edits []edit) template {
+	var t template
+	for _, e := range edits {
+		if e.start < a || e.end > b {
+			continue
+		}
+		t = append(t, s.plain(a, e.start)...)
+		t = append(t, e.with...)
+		a = e.end
+	}
+	t = append(t, s.plain(a, b)...)
+	out := make(template, 0, len(t))
+	for _, seg := range t {
+		if seg.kind == segText {
+			out = out.add(seg.text)
+		} else {
+			out = append(out, seg)
+		}
+	}
+	return out
+}
+
+// plain is the template of the shape's text[a:b].
+func (s *shape) plain(a, b int) template {
+	if a >= b {
+		return nil
+	}
+	var t template
+	i := sort.Search(len(s.spans), func(i int) bool { return s.spans[i].start >= a })
+	for ; i < len(s.spans) && s.spans[i].end <= b; i++ {
+		sp := s.spans[i]
+		t = t.add(s.text[a:sp.start])
+		t = append(t, segment{kind: segHole, n: sp.hole})
+		a = sp.end
+	}
+	return t.add(s.text[a:b])
+}
+
+// sortEdits orders edits by place; overlapping ones keep the outer.
+func sortEdits(edits []edit) []edit {
+	sort.SliceStable(edits, func(i, j int) bool {
+		if edits[i].start != edits[j].start {
+			return edits[i].start < edits[j].start
+		}
+		return edits[i].end > edits[j].end
+	})
+	out := edits[:0]
+	end := -1
+	for _, e := range edits {
+		if e.start < end {
+			continue
+		}
+		out = append(out, e)
+		end = e.end
+	}
+	return out
+}
+
+// quoteName turns a template into one that writes its text as a quoted
+// identifier: the column's name as the server would take it from the text.
+func quoteName(t template) template {
+	out := template{}.add("`")
+	for _, s := range t {
+		switch s.kind {
+		case segText:
+			out = out.add(strings.ReplaceAll(s.text, "`", "``"))
+		case segHole:
+			out = append(out, segment{kind: segName, n: s.n})
+		}
+	}
+	return out.add("`")
+}

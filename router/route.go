@@ -1,0 +1,322 @@
+package router
+
+import (
+	"math"
+	"strconv"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/internal/mysql"
+	"braid/merge"
+)
+
+// Bind finds the targets of one execution and their texts. r's memory is
+// reused: what it held before is gone. A refused plan's error is returned.
+func (p *Plan) Bind(q *Query, r *Route) error {
+	r.Targets, r.buf, r.params = r.Targets[:0], r.buf[:0], r.params[:0]
+	r.Merge, r.Limit, r.Any = nil, merge.Limit{}, false
+	if p.Err != nil {
+		return p.Err
+	}
+	if p.body == nil {
+		return nil
+	}
+	return p.body.bind(p, q, r)
+}
+
+// readBody runs one text wherever the conditions say: SELECT, UPDATE, DELETE,
+// and whatever goes to one shard or to all alike.
+type readBody struct {
+	db      *Database
+	sources []source
+	single  template  // the text for one shard; nil: the client's own
+	scatter *scatter  // SELECT: the text for several
+	ids     []operand // values that must not be 0 or NULL on several shards
+	write   bool      // the same text does for several shards
+	all     bool      // to every shard, whatever the values
+	// several is the answer when several shards are needed; nil when they may be.
+	several *mysql.Error
+}
+
+func (b *readBody) bind(p *Plan, q *Query, r *Route) error {
+	n := len(b.db.Shards)
+	if b.all {
+		if err := b.checkIDs(q); err != nil {
+			return err
+		}
+		return b.same(q, r, AllShards(n))
+	}
+	set := NoShards(n)
+	for i := range b.sources {
+		s := &b.sources[i]
+		switch {
+		case s.rule == nil:
+			set = set.Or(OneShard(n, s.shard))
+		case s.cond == nil:
+			set = AllShards(n)
+		default:
+			set = set.Or(evaluate(s.cond, q, n))
+		}
+	}
+	if set.None() {
+		r.Any = true
+		set = OneShard(n, int(q.Facts.ConnectionID%uint64(n)))
+	}
+	if _, one := set.Single(); one {
+		return b.same(q, r, set)
+	}
+	if b.several != nil {
+		return b.several
+	}
+	if b.scatter == nil || b.scatter.plain {
+		if err := b.same(q, r, set); err != nil || b.scatter == nil {
+			return err
+		}
+		r.Merge = &b.scatter.spec
+		return nil
+	}
+	limit, err := b.scatter.limit.bind(q)
+	if err != nil {
+		return err
+	}
+	r.Limit = limit
+	r.Merge = &b.scatter.spec
+	w := writer{q: q, r: r, db: b.db, limit: limit}
+	w.template(b.scatter.text)
+	b.targets(r, set, w.params())
+	return nil
+}
+
+// same sends one text to every shard of the set.
+func (b *readBody) same(q *Query, r *Route, set ShardSet) error {
+	if b.single == nil {
+		for i := range set.Each() {
+			r.Targets = append(r.Targets, Target{Shard: i, Text: q.Text, Same: true})
+		}
+		return nil
+	}
+	w := writer{q: q, r: r, db: b.db}
+	w.template(b.single)
+	b.targets(r, set, w.params())
+	return nil
+}
+
+// targets gives every shard of the set the text in r's memory.
+func (b *readBody) targets(r *Route, set ShardSet, params []ParamRef) {
+	for i := range set.Each() {
+		r.Targets = append(r.Targets, Target{Shard: i, Text: r.buf, Params: params})
+	}
+}
+
+func (b *readBody) checkIDs(q *Query) error {
+	for i := range b.ids {
+		for row := range max(1, int(q.Rows.Rows)) {
+			if v, ok := value(q, &b.ids[i], row); !ok || zeroID(v) {
+				return refuse("AUTO_INCREMENT of a global table by 0, NULL or an expression")
+			}
+		}
+	}
+	return nil
+}
+
+// zeroID tells whether a value of an AUTO_INCREMENT column may ask for the next id.
+func zeroID(v Value) bool {
+	switch v.Kind {
+	case ValueInt:
+		return v.Int == 0
+	case ValueUint:
+		return false
+	case ValueString:
+		nonzero := false
+		for _, c := range v.Bytes {
+			if c < '0' || c > '9' {
+				return true
+			}
+			nonzero = nonzero || c != '0'
+		}
+		return !nonzero
+	}
+	return true
+}
+
+// bind reads a LIMIT's numbers.
+func (l limitClause) bind(q *Query) (merge.Limit, error) {
+	if !l.set {
+		return merge.Limit{}, nil
+	}
+	out := merge.Limit{Set: true}
+	var err error
+	if out.Count, err = limitNumber(q, l.count); err != nil {
+		return out, err
+	}
+	if l.offset >= 0 {
+		out.Offset, err = limitNumber(q, l.offset)
+	}
+	return out, err
+}
+
+// limitNumber reads one number of a LIMIT. A parameter without a value, as
+// while preparing, is 0.
+func limitNumber(q *Query, hole int) (uint64, error) {
+	lit := int(q.Holes[hole].First)
+	if q.Literals[lit].Class != ClassParam {
+		n, err := strconv.ParseUint(string(q.LiteralBytes(lit)), 10, 64)
+		if err != nil {
+			return 0, syntaxErrorAt(string(q.Text), int(q.Literals[lit].Start))
+		}
+		return n, nil
+	}
+	i := paramIndex(q, lit)
+	if i >= len(q.Params) {
+		return 0, nil
+	}
+	v := q.Params[i].Decode(q.Charset)
+	switch {
+	case v.Kind == ValueInt && v.Int >= 0:
+		return uint64(v.Int), nil
+	case v.Kind == ValueUint:
+		return v.Uint, nil
+	case v.Kind == ValueString:
+		if n, err := strconv.ParseUint(string(v.Bytes), 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	return 0, mysql.Errorf(gomysql.ER_WRONG_ARGUMENTS, "Incorrect arguments to mysqld_stmt_execute")
+}
+
+// paramIndex is which parameter literal lit is.
+func paramIndex(q *Query, lit int) int {
+	n := 0
+	for i := range lit {
+		if q.Literals[i].Class == ClassParam {
+			n++
+		}
+	}
+	return n
+}
+
+// writer fills templates into a route's memory.
+type writer struct {
+	q     *Query
+	r     *Route
+	db    *Database
+	limit merge.Limit
+	row   int // of a folded VALUES list
+}
+
+// params are the parameters of the texts written; nil for a text without.
+func (w *writer) params() []ParamRef {
+	if !w.q.Prepared {
+		return nil
+	}
+	if w.r.params == nil {
+		w.r.params = make([]ParamRef, 0, 4)
+	}
+	return w.r.params
+}
+
+func (w *writer) template(t template) {
+	for i := range t {
+		s := &t[i]
+		switch s.kind {
+		case segText:
+			w.r.buf = append(w.r.buf, s.text...)
+		case segHole:
+			w.hole(s.n)
+		case segName:
+			w.name(s.n)
+		case segLimit:
+			w.limitNumber(s.n)
+		case segFact:
+			w.fact(fact(s.n))
+		}
+	}
+}
+
+// hole writes the client's literals of a hole.
+func (w *writer) hole(h int) {
+	q := w.q
+	o := q.Holes[h]
+	if w.row > 0 {
+		lit := int(o.First) + w.row*int(q.Rows.PerRow)
+		w.r.buf = append(w.r.buf, q.LiteralBytes(lit)...)
+		return
+	}
+	w.r.buf = append(w.r.buf, q.HoleBytes(h)...)
+	for i := o.First; i < o.First+o.N; i++ {
+		if q.Literals[i].Class == ClassParam {
+			w.r.params = append(w.r.params, ParamRef{Index: paramIndex(q, int(i))})
+		}
+	}
+}
+
+// name writes a hole's literals inside of a quoted identifier.
+func (w *writer) name(h int) {
+	for _, c := range w.q.HoleBytes(h) {
+		if c == '`' {
+			w.r.buf = append(w.r.buf, '`')
+		}
+		w.r.buf = append(w.r.buf, c)
+	}
+}
+
+// limitNumber writes the rows a shard has to send: count and offset together,
+// never a wrapped number. A parameter stays one, so that the text stays the same.
+func (w *writer) limitNumber(hole int) {
+	n := w.limit.Count + w.limit.Offset
+	if n < w.limit.Count {
+		n = math.MaxUint64
+	}
+	if w.q.Literals[w.q.Holes[hole].First].Class == ClassParam {
+		w.r.buf = append(w.r.buf, '?')
+		w.r.params = append(w.r.params, ParamRef{Index: -1, Value: n})
+		return
+	}
+	w.r.buf = strconv.AppendUint(w.r.buf, n, 10)
+}
+
+// fact writes a session's fact as an expression of the type its function has.
+func (w *writer) fact(k fact) {
+	f := w.q.Facts
+	switch k {
+	case factDatabase:
+		if w.q.Database == "" {
+			w.r.buf = append(w.r.buf, "NULL"...)
+			return
+		}
+		w.string(w.q.Database)
+	case factConnectionID:
+		w.unsigned(f.ConnectionID)
+	case factUser:
+		w.string(f.User)
+	case factCurrentUser:
+		w.string(f.CurrentUser)
+	case factVersion:
+		w.string(f.Version)
+	case factLastInsertID:
+		w.unsigned(f.LastInsertID)
+	case factRowCount:
+		w.r.buf = append(w.r.buf, "CAST("...)
+		w.r.buf = strconv.AppendInt(w.r.buf, f.RowCount, 10)
+		w.r.buf = append(w.r.buf, " AS SIGNED)"...)
+	case factFoundRows:
+		w.unsigned(f.FoundRows)
+	}
+}
+
+func (w *writer) unsigned(n uint64) {
+	w.r.buf = append(w.r.buf, "CAST("...)
+	w.r.buf = strconv.AppendUint(w.r.buf, n, 10)
+	w.r.buf = append(w.r.buf, " AS UNSIGNED)"...)
+}
+
+// string writes text as the servers' own functions give it: in utf8mb3. It is
+// written in hexadecimal, whatever the client's character set and sql_mode.
+func (w *writer) string(s string) {
+	const digits = "0123456789abcdef"
+	w.r.buf = append(w.r.buf, "CONVERT(_utf8mb4 x'"...)
+	for i := range len(s) {
+		w.r.buf = append(w.r.buf, digits[s[i]>>4], digits[s[i]&15])
+	}
+	w.r.buf = append(w.r.buf, "' USING utf8mb3)"...)
+}
