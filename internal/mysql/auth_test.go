@@ -377,6 +377,10 @@ func TestTLSRequired(t *testing.T) {
 	plain := ClientOptions{User: "u", Password: "secret", TLSMode: TLSDisabled}
 	_, _, err := s.dial(t, plain)
 	wantError(t, err, 3159, "Connections using insecure transport are prohibited while --require_secure_transport=ON.")
+	wrong := plain
+	wrong.Password = "wrong"
+	_, _, err = s.dial(t, wrong)
+	wantError(t, err, 1045, "Access denied for user 'u'@'127.0.0.1' (using password: YES)")
 	over := plain
 	over.TLSMode = TLSRequired
 	if over.TLS, err = ClientTLS(TLSRequired, "", TLSFiles{}); err != nil {

@@ -127,10 +127,9 @@ func TestDriverBehindProxy(t *testing.T) {
 	s := serve(t, "tcp", ServerOptions{}, func(_ string, remote net.Addr) (Credential, bool) {
 		seen = remote
 		return Credential{}, true
-	})
-	s.wrap = func(nc net.Conn) (net.Conn, error) {
+	}, func(nc net.Conn) (net.Conn, error) {
 		return AcceptProxy(nc, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})
-	}
+	})
 	config, err := driver.ParseDSN("u@tcp(" + s.Addr().String() + ")/")
 	if err != nil {
 		t.Fatal(err)

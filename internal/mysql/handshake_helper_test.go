@@ -84,12 +84,12 @@ type testServer struct {
 	net.Listener
 	opt    ServerOptions
 	lookup Lookup
-	wrap   func(net.Conn) (net.Conn, error) // nil: none
+	wrap   []func(net.Conn) (net.Conn, error) // what is done to a connection first
 	done   chan accepted
 }
 
 // serve starts a server on network "tcp" or "unix" that stops with the test.
-func serve(t testing.TB, network string, opt ServerOptions, lookup Lookup) *testServer {
+func serve(t testing.TB, network string, opt ServerOptions, lookup Lookup, wrap ...func(net.Conn) (net.Conn, error)) *testServer {
 	t.Helper()
 	addr := "127.0.0.1:0"
 	if network == "unix" {
@@ -107,7 +107,7 @@ func serve(t testing.TB, network string, opt ServerOptions, lookup Lookup) *test
 	if opt.Version == "" {
 		opt.Version = "8.0.36-braid"
 	}
-	s := &testServer{Listener: l, opt: opt, lookup: lookup, done: make(chan accepted, 64)}
+	s := &testServer{Listener: l, opt: opt, lookup: lookup, wrap: wrap, done: make(chan accepted, 64)}
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -126,9 +126,9 @@ func serve(t testing.TB, network string, opt ServerOptions, lookup Lookup) *test
 func (s *testServer) one(nc net.Conn) {
 	defer nc.Close()
 	nc.SetDeadline(time.Now().Add(20 * time.Second))
-	if s.wrap != nil {
+	for _, wrap := range s.wrap {
 		var err error
-		if nc, err = s.wrap(nc); err != nil {
+		if nc, err = wrap(nc); err != nil {
 			s.done <- accepted{nil, err}
 			return
 		}

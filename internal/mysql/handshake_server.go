@@ -127,9 +127,6 @@ func acceptHandshake(c *Conn, opt *ServerOptions, lookup Lookup) (*Login, error)
 		salt:         g.Salt,
 		authPlugin:   g.AuthPlugin,
 	}
-	if opt.TLSMode == TLSRequired && !isPrivate(c.NetConn()) {
-		return nil, errInsecureTransport()
-	}
 	// A client may ask for both compressions; zlib is mysqld's choice then.
 	switch {
 	case login.Capabilities&gomysql.CLIENT_COMPRESS != 0:
@@ -138,9 +135,31 @@ func acceptHandshake(c *Conn, opt *ServerOptions, lookup Lookup) (*Login, error)
 	case login.Capabilities&gomysql.CLIENT_ZSTD_COMPRESSION_ALGORITHM != 0:
 		login.Compression, login.ZstdLevel = CompressZstd, int(r.ZstdLevel)
 	}
+	if err := checkClientCharset(login.Collation); err != nil {
+		return nil, err
+	}
 	x := exchange{c: c, opt: opt, login: login, plugin: r.AuthPlugin, response: r.AuthResponse}
 	x.fresh = login.Capabilities&gomysql.CLIENT_PLUGIN_AUTH == 0 || r.AuthPlugin == g.AuthPlugin
-	return login, x.run(lookup)
+	if err := x.run(lookup); err != nil {
+		return nil, err
+	}
+	// mysqld says so only to whoever knows a password.
+	if opt.TLSMode == TLSRequired && !isPrivate(c.NetConn()) {
+		return nil, errInsecureTransport()
+	}
+	return login, nil
+}
+
+// checkClientCharset refuses the character sets that a client cannot speak,
+// because their letters of ASCII are not one byte. It does not mind an unknown id:
+// there both servers take their own default.
+func checkClientCharset(id uint16) error {
+	found, _ := MySQLCollations().ByID(id) // those of MariaDB's below 256 are the same
+	switch found.Charset {
+	case "ucs2", "utf16", "utf16le", "utf32":
+		return Errorf(gomysql.ER_WRONG_VALUE_FOR_VAR, "Variable 'character_set_client' can't be set to the value of '%s'", found.Charset)
+	}
+	return nil
 }
 
 // ChangeUser logs another user in on the connection of a former login. payload
@@ -172,12 +191,18 @@ func acceptChangeUser(c *Conn, opt *ServerOptions, former *Login, payload []byte
 	if r.collation != 0 {
 		login.Collation = r.collation
 	}
+	if err := checkClientCharset(login.Collation); err != nil {
+		return nil, err
+	}
 	x := exchange{c: c, opt: opt, login: login, plugin: r.authPlugin, response: r.authResponse}
 	// Which salt the client used here depends on the client and on what came
 	// before. So the exchange starts over with a new one, as mysqld's does,
 	// unless the client is too old for that.
 	x.fresh = login.Capabilities&gomysql.CLIENT_PLUGIN_AUTH == 0
-	return login, x.run(lookup)
+	if err := x.run(lookup); err != nil {
+		return nil, err
+	}
+	return login, nil
 }
 
 func (opt *ServerOptions) greeting() *Greeting {
