@@ -30,6 +30,7 @@ func effects() map[string]Effect {
 		"admin.http":         EffectRestart,
 		"admin.allow_remote": EffectRestart,
 		"log":                EffectRestart,
+		"recovery":           EffectRestart,
 
 		"databases.default":         EffectPlacement,
 		"databases.shards":          EffectPlacement,
