@@ -214,10 +214,11 @@ func (r *Rule) shardOf(key []byte) (int, error) {
 			return s, nil
 		}
 	}
-	if null {
-		value = []byte("NULL")
+	shown := "NULL"
+	if !null {
+		shown = string(value)
 	}
-	return 0, mysql.Errorf(1526, "Table has no partition for value %s", value)
+	return 0, mysql.Errorf(1526, "Table has no partition for value %s", shown)
 }
 
 // onlyPart returns the canonical bytes of a key of one column.

@@ -54,6 +54,15 @@ type Table struct {
 	page  []uint32
 	space []byte // the weight of a space
 	max   rune   // codes beyond it do not exist
+	// low holds the weights of the codes that almost all keys are made of; wide
+	// for those of more than one unit.
+	low [128]lowWeight
+}
+
+type lowWeight struct {
+	weight uint16
+	none   bool // weighs nothing
+	wide   bool
 }
 
 // run is count consecutive codes from first on. All weigh the same, but for the
@@ -155,6 +164,21 @@ func (t *Table) Append(dst []byte, code rune) []byte {
 		}
 		return utf8.AppendRune(dst, code)
 	}
+	if uint32(code) < uint32(len(t.low)) && !t.low[code].wide {
+		switch l := t.low[code]; {
+		case l.none:
+			return dst
+		case t.unit == 2:
+			return append(dst, byte(l.weight>>8), byte(l.weight))
+		default:
+			return append(dst, byte(l.weight))
+		}
+	}
+	return t.search(dst, code)
+}
+
+// search appends the weight of a code by its run.
+func (t *Table) search(dst []byte, code rune) []byte {
 	if code < 0 || code > t.max {
 		return dst
 	}
@@ -237,6 +261,18 @@ func (t *Table) index(last rune) {
 			at++
 		}
 		t.page = append(t.page, uint32(at))
+	}
+	for code := range t.low {
+		switch w := t.search(nil, rune(code)); len(w) {
+		case 0:
+			t.low[code].none = true
+		case t.unit:
+			for _, b := range w {
+				t.low[code].weight = t.low[code].weight<<8 | uint16(b)
+			}
+		default:
+			t.low[code].wide = true
+		}
 	}
 	t.space = t.Append(nil, ' ')
 }
