@@ -3,6 +3,7 @@ package conf
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,7 +59,7 @@ p = {}                 # n[1].m[0].o.p 1
 				continue
 			}
 			gotLine, gotColumn := lineColumn(text, offset)
-			if gotLine != i+1 || column != itoa(gotColumn) {
+			if gotLine != i+1 || column != strconv.Itoa(gotColumn) {
 				t.Errorf("%s stands at %d:%d, want %d:%s", path, gotLine, gotColumn, i+1, column)
 			}
 		}
@@ -71,10 +72,6 @@ p = {}                 # n[1].m[0].o.p 1
 	if _, err := toml.Decode(text, &map[string]any{}); err != nil {
 		t.Errorf("the text is not TOML: %v", err)
 	}
-}
-
-func itoa(n int) string {
-	return strings.TrimLeft(string([]byte{byte('0' + n/10), byte('0' + n%10)}), "0")
 }
 
 func TestNearestPosition(t *testing.T) {

@@ -16,7 +16,7 @@ func check(t terminal, c command, args []string) int {
 	f := c.flags()
 	path := configFlag(f)
 	live := f.Bool("live", false, "ask the nodes too")
-	print := f.Bool("print", false, "print the configuration, defaults filled in, passwords hidden")
+	show := f.Bool("print", false, "print the configuration, defaults filled in, passwords hidden")
 	if _, code, ok := c.parse(t, f, args, 0); !ok {
 		return code
 	}
@@ -24,7 +24,7 @@ func check(t terminal, c command, args []string) int {
 	if !ok {
 		return exitUsage
 	}
-	if *print {
+	if *show {
 		fmt.Fprint(t.out, cfg)
 		return exitOK
 	}

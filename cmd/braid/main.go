@@ -118,10 +118,10 @@ func (c command) usage(t terminal, what string) int {
 }
 
 func (c command) help(w io.Writer, f *flag.FlagSet) {
-	any := false
-	f.VisitAll(func(*flag.Flag) { any = true })
+	hasFlags := false
+	f.VisitAll(func(*flag.Flag) { hasFlags = true })
 	call := "braid " + c.name
-	if any {
+	if hasFlags {
 		call += " [flags]"
 	}
 	if c.arguments != "" {
@@ -131,7 +131,7 @@ func (c command) help(w io.Writer, f *flag.FlagSet) {
 	if c.details != "" {
 		fmt.Fprintf(w, "%s\n", c.details)
 	}
-	if !any {
+	if !hasFlags {
 		return
 	}
 	fmt.Fprint(w, "\nFlags:\n")
