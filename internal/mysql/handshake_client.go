@@ -235,7 +235,7 @@ func (x *proof) response() ([]byte, error) {
 		}
 		return gomysql.CalcCachingSha2Password(x.salt, x.password), nil
 	case gomysql.AUTH_CLEAR_PASSWORD:
-		if !x.private {
+		if !isTLS(x.c.NetConn()) {
 			return nil, &Error{2061, "HY000", "Authentication plugin 'mysql_clear_password' reported error: it needs a TLS connection"}
 		}
 		return append([]byte(x.password), 0), nil

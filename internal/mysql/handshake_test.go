@@ -228,6 +228,37 @@ func TestConnectRefusals(t *testing.T) {
 	}
 }
 
+// A node that asks for the password in clear gets it over TLS.
+func TestConnectClearPassword(t *testing.T) {
+	config := newCerts(t).server(t)
+	a, b := net.Pipe()
+	defer a.Close()
+	got := make(chan string, 1)
+	go func() {
+		defer b.Close()
+		c := NewConn(b, ClientSide, testLimit)
+		_ = send(c, AppendGreeting(nil, (&ServerOptions{TLS: config}).greeting()))
+		_, _ = c.ReadPacket()
+		if err := c.startServerTLS(config); err != nil {
+			got <- err.Error()
+			return
+		}
+		_, _ = c.ReadPacket()
+		_ = send(c, []byte("\xfemysql_clear_password\x00"))
+		p, _ := c.ReadPacket()
+		got <- string(p)
+		_ = send(c, AppendOK(nil, 0, &OK{}, false))
+		_, _ = c.ReadPacket() // until the other side has closed
+	}()
+	opt := requiredTLS(t, ClientOptions{User: "u", Password: "secret"})
+	if _, err := Connect(NewConn(a, NodeSide, testLimit), opt); err != nil {
+		t.Fatal(err)
+	}
+	if p := <-got; p != "secret\x00" {
+		t.Errorf("the node got %q", p)
+	}
+}
+
 // A character set whose letters are wider than a byte cannot be a client's; an
 // unknown one is nobody's mistake. MySQL 9.7 and MariaDB 10.11 do the same.
 func TestClientCharset(t *testing.T) {
