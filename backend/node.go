@@ -58,6 +58,9 @@ func newNode(n conf.Node, password string, cfg *conf.Config, log *zap.Logger) *N
 // Name returns the node's name in the configuration.
 func (n *Node) Name() string { return n.name }
 
+// Address returns the primary's address in the configuration.
+func (n *Node) Address() string { return n.conf.Primary }
+
 // Info returns what the node said of itself at the last connection, or nil
 // when there was none yet.
 func (n *Node) Info() *mysql.ServerInfo { return n.info.Load() }
@@ -168,6 +171,35 @@ func (n *Node) Get(ctx context.Context, foundRows bool, schema string, vars *Var
 				"Too many connections: all %d of node %s's pool are in use and none came free in %v (pool.connections_max, pool.wait_timeout)",
 				n.pool.ConnectionsMax, n.name, time.Duration(n.pool.WaitTimeout))
 		}
+	}
+}
+
+// TryGet takes a connection from the pool when one is idle, or opens one when
+// the pool has room and nobody waits; nil otherwise. It never waits for another
+// session.
+func (n *Node) TryGet(ctx context.Context, foundRows bool, schema string, vars *Vars) *Conn {
+	for {
+		n.mu.Lock()
+		if c := n.pick(foundRows, schema, vars, false); c != nil {
+			n.mu.Unlock()
+			if time.Since(c.lastUsed) > idleCheckAfter && !c.alive() {
+				c.Destroy()
+				continue
+			}
+			return c
+		}
+		if n.mu.open >= n.pool.ConnectionsMax || len(n.mu.waiters) > 0 {
+			n.mu.Unlock()
+			return nil
+		}
+		n.mu.open++
+		n.mu.Unlock()
+		c, err := n.dial(ctx, foundRows)
+		if err != nil {
+			n.gone()
+			return nil
+		}
+		return c
 	}
 }
 

@@ -115,3 +115,24 @@ func (r *Rows) Drain() error {
 	_ = r.end(io.EOF)
 	return nil
 }
+
+// DrainSome reads and drops what is left of the stream, as long as it is not
+// much more than bytesMax; ended tells whether that was all.
+func (r *Rows) DrainSome(bytesMax int) (ended bool, err error) {
+	limit := r.c.BytesIn + uint64(bytesMax)
+	for !r.done {
+		if r.c.BytesIn > limit {
+			return false, nil
+		}
+		if _, err := r.Next(); err != nil && !r.Ended() {
+			return false, err
+		}
+	}
+	return r.Ended(), nil
+}
+
+// Failed tells whether the stream ended with an error.
+func (r *Rows) Failed() bool { return r.done && r.err != io.EOF }
+
+// SetBinary says that the rows are in the binary protocol.
+func (r *Rows) SetBinary() { r.binary = true }

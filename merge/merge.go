@@ -74,7 +74,7 @@ func newMerged(spec *Spec, lim Limit, in []mysql.Rows, opt *Options) (*merged, e
 	}
 	cols := in[0].Columns()
 	for i, r := range in[1:] {
-		if err := sameColumns(cols, r.Columns(), opt.name(0), opt.name(i+1)); err != nil {
+		if err := SameColumns(cols, r.Columns(), opt.name(0), opt.name(i+1)); err != nil {
 			return nil, err
 		}
 		if r.Binary() != in[0].Binary() {
@@ -131,8 +131,8 @@ func typeFlags(c *mysql.Column) uint16 {
 	return c.Flags & flags
 }
 
-// sameColumns compares the column definitions of two shards.
-func sameColumns(a, b []mysql.Column, nameA, nameB string) error {
+// SameColumns compares the column definitions of two shards.
+func SameColumns(a, b []mysql.Column, nameA, nameB string) error {
 	if len(a) != len(b) {
 		return broken("Shards disagree on the result's columns: %s has %d, %s has %d; is a schema change under way?", nameA, len(a), nameB, len(b))
 	}
@@ -166,34 +166,36 @@ func (m *merged) Next() (mysql.Row, error) {
 	if m.err != nil {
 		return nil, m.err
 	}
-	row, err := m.advance()
-	if err != nil {
-		m.err = err
-		return nil, err
-	}
-	return row, nil
-}
-
-func (m *merged) advance() (mysql.Row, error) {
-	if m.set && m.left == 0 {
-		m.closeInputs()
-		return nil, io.EOF
+	if m.set {
+		if m.left == 0 {
+			m.closeInputs()
+			return m.fail(io.EOF)
+		}
+		m.left--
 	}
 	for ; m.skip > 0; m.skip-- {
 		if _, err := m.from(); err != nil {
-			return nil, err
+			return m.fail(err)
 		}
 	}
 	row, err := m.from()
 	if err != nil {
-		return nil, err
-	}
-	if m.set {
-		m.left--
+		return m.fail(err)
 	}
 	if m.fields == nil {
 		return row, nil
 	}
+	return m.drop(row)
+}
+
+// fail ends the stream with err.
+func (m *merged) fail(err error) (mysql.Row, error) {
+	m.err = err
+	return nil, err
+}
+
+// drop gives row without its hidden columns.
+func (m *merged) drop(row mysql.Row) (mysql.Row, error) {
 	ok := false
 	if m.lay.binary {
 		m.out, ok = m.lay.appendVisible(m.out[:0], row, m.fields)
@@ -204,7 +206,7 @@ func (m *merged) advance() (mysql.Row, error) {
 		row = row[:end]
 	}
 	if !ok {
-		return nil, broken("Malformed row in a result of several shards")
+		return m.fail(broken("Malformed row in a result of several shards"))
 	}
 	return row, nil
 }

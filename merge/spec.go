@@ -1,5 +1,11 @@
 package merge
 
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
 // Spec says how rows of several shards become the client's. It is immutable
 // once built and may be shared by any number of Merge calls.
 //
@@ -96,4 +102,41 @@ type Limit struct {
 	Offset uint64
 	Count  uint64 // meaningful when Set
 	Set    bool
+}
+
+// Describe says in words what a merge by s and lim does, as EXPLAIN prints it.
+func (s *Spec) Describe(lim Limit) string {
+	var b strings.Builder
+	keys := func(list []Key) {
+		for i, k := range list {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(strconv.Itoa(k.Col + 1))
+			if k.Desc {
+				b.WriteString(" DESC")
+			}
+		}
+	}
+	if len(s.Order) > 0 {
+		b.WriteString("merge by column ")
+		keys(s.Order)
+	} else {
+		b.WriteString("one shard after the other")
+	}
+	if len(s.Group) > 0 {
+		b.WriteString("; group by column ")
+		keys(s.Group)
+	}
+	if s.Aggregate {
+		b.WriteString("; combine aggregates")
+	}
+	if len(s.Sort) > 0 {
+		b.WriteString("; sort by column ")
+		keys(s.Sort)
+	}
+	if lim.Set {
+		fmt.Fprintf(&b, "; skip %d, give %d", lim.Offset, lim.Count)
+	}
+	return b.String()
 }

@@ -61,10 +61,11 @@ var (
 // A Conn is not safe for concurrent use, except for NetConn().SetDeadline and
 // NetConn().Close.
 type Conn struct {
-	nc   net.Conn
-	side Side
-	raw  syscall.RawConn            // nil: nc does not offer it (TLS, compression)
-	rfn  func(fd uintptr) (ok bool) // c.readRaw, made once
+	nc     net.Conn
+	frames *CompressedConn // nc, when packets travel in compressed frames
+	side   Side
+	raw    syscall.RawConn            // nil: nc does not offer it (TLS, compression)
+	rfn    func(fd uintptr) (ok bool) // c.readRaw, made once
 
 	rbuf  *[]byte
 	r, w  int // unread bytes are (*rbuf)[r:w]
@@ -78,6 +79,9 @@ type Conn struct {
 
 	rawN   int // result of readRaw
 	rawErr error
+
+	// Scratch is for the owner to build payloads in.
+	Scratch []byte
 
 	// Counters for metrics; read them from the owning goroutine.
 	BytesIn, BytesOut uint64
@@ -98,6 +102,7 @@ func (c *Conn) NetConn() net.Conn { return c.nc }
 // ahead are lost: call it only where the protocol pauses.
 func (c *Conn) SetNetConn(nc net.Conn) {
 	c.nc = nc
+	c.frames, _ = nc.(*CompressedConn)
 	c.raw = nil
 	if sc, ok := nc.(syscall.Conn); ok {
 		if raw, err := sc.SyscallConn(); err == nil {
@@ -128,6 +133,9 @@ func (c *Conn) Idle() {
 		c.wbuf = nil
 	}
 	c.big = nil
+	if cap(c.Scratch) > 1<<10 {
+		c.Scratch = nil
+	}
 }
 
 func giveBack(b *[]byte) {
@@ -140,7 +148,12 @@ func giveBack(b *[]byte) {
 }
 
 // ResetSeq starts a new command: the next packet has sequence id 0.
-func (c *Conn) ResetSeq() { c.seq = 0 }
+func (c *Conn) ResetSeq() {
+	c.seq = 0
+	if c.frames != nil && c.side == NodeSide {
+		c.frames.ResetSeq()
+	}
+}
 
 // Seq returns the sequence id of the next packet.
 func (c *Conn) Seq() byte { return c.seq }
@@ -281,7 +294,7 @@ func (c *Conn) ReadPacket() ([]byte, error) {
 		return nil, err
 	}
 	n, seq := c.header()
-	if seq != c.seq {
+	if seq != c.seq && c.frames == nil {
 		return nil, &SocketError{c.side, "read", ErrSequence}
 	}
 	if n > c.limit {
@@ -294,6 +307,7 @@ func (c *Conn) ReadPacket() ([]byte, error) {
 	p := (*c.rbuf)[c.r+4 : c.r+4+n]
 	c.r += 4 + n
 	if n < PacketMax {
+		c.syncSeq()
 		return p, nil
 	}
 	c.big = append(c.big[:0], p...)
@@ -302,7 +316,7 @@ func (c *Conn) ReadPacket() ([]byte, error) {
 			return nil, err
 		}
 		n, seq = c.header()
-		if seq != c.seq {
+		if seq != c.seq && c.frames == nil {
 			return nil, &SocketError{c.side, "read", ErrSequence}
 		}
 		if len(c.big)+n > c.limit {
@@ -315,7 +329,16 @@ func (c *Conn) ReadPacket() ([]byte, error) {
 		c.big = append(c.big, (*c.rbuf)[c.r+4:c.r+4+n]...)
 		c.r += 4 + n
 	}
+	c.syncSeq()
 	return c.big, nil
+}
+
+// syncSeq goes on from the frames read, which is how the packets behind are
+// numbered where there are frames.
+func (c *Conn) syncSeq() {
+	if c.frames != nil {
+		c.seq = c.frames.Seq()
+	}
 }
 
 // WritePacket appends payload to the pending output, as one packet or several.
@@ -341,7 +364,7 @@ func (c *Conn) WritePacket(payload []byte) error {
 // WriteCommand appends a command packet, which starts a sequence of its own.
 // After it, Seq is the sequence id of the answer's first packet.
 func (c *Conn) WriteCommand(cmd byte, payload []byte) error {
-	c.seq = 0
+	c.ResetSeq()
 	if len(payload)+1 < PacketMax {
 		n := len(payload) + 1
 		c.head = [5]byte{byte(n), byte(n >> 8), byte(n >> 16), 0, cmd}

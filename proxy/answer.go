@@ -1,0 +1,147 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/backend"
+	"braid/internal/mysql"
+)
+
+// statusKept are the status flags that a node's answer decides.
+const statusKept = gomysql.SERVER_STATUS_NO_GOOD_INDEX_USED | gomysql.SERVER_STATUS_NO_INDEX_USED |
+	gomysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED | gomysql.SERVER_STATUS_DB_DROPPED
+
+// status is the session's status flags (rule D6), with what a node said.
+func (s *Session) status(fromNode uint16) uint16 {
+	st := fromNode & statusKept
+	if s.autocommit {
+		st |= gomysql.SERVER_STATUS_AUTOCOMMIT
+	}
+	if s.tx != nil {
+		st |= gomysql.SERVER_STATUS_IN_TRANS
+		if s.txOpt.ReadOnly {
+			st |= gomysql.SERVER_STATUS_IN_TRANS_READONLY
+		}
+	}
+	if s.more {
+		st |= gomysql.SERVER_MORE_RESULTS_EXISTS
+	}
+	return st
+}
+
+// writeOK answers a statement without rows. ok.Status is what the node said.
+func (s *Session) writeOK(ok *mysql.OK) error {
+	o := *ok
+	o.Status = s.status(ok.Status)
+	return s.ok(&o)
+}
+
+// writeEnd ends a result set.
+func (s *Session) writeEnd(fromNode, warnings uint16) error {
+	return s.end(s.status(fromNode), warnings)
+}
+
+// writeColumnsEnd stands between column definitions and rows where the client
+// wants it.
+func (s *Session) writeColumnsEnd(fromNode uint16) error {
+	return s.columnsEnd(s.status(fromNode))
+}
+
+// writeColumns announces a result set of these columns.
+func (s *Session) writeColumns(cols []mysql.Column, fromNode uint16) error {
+	return s.columns(cols, s.status(fromNode))
+}
+
+// fail answers a statement with an error and notes what MySQL notes: the error
+// is in SHOW WARNINGS, ROW_COUNT() is -1.
+func (s *Session) fail(e *mysql.Error) error {
+	s.srv.stats.errors.Add(1)
+	s.failed++
+	s.warnings = append(s.warnings[:0], warning{"Error", e.Code, e.Message})
+	s.warned, s.errored = 1, 1
+	s.facts.RowCount = -1
+	s.more = false
+	if s.c.Torn() {
+		return fmt.Errorf("error inside a packet: %w", e)
+	}
+	return s.writeError(e)
+}
+
+// errClose makes the session close its client without an answer, as a server
+// that went away would: what the node did is not known (rule T4).
+type errClose struct{ err error }
+
+func (e *errClose) Error() string { return "client closed: outcome unknown: " + e.err.Error() }
+func (e *errClose) Unwrap() error { return e.err }
+
+// failErr answers with any error; where the client cannot be told the truth its
+// connection is closed.
+func (s *Session) failErr(err error) error {
+	var ce *errClose
+	if errors.As(err, &ce) {
+		return err
+	}
+	var se *mysql.SocketError
+	if errors.As(err, &se) && se.Side == mysql.ClientSide {
+		return err
+	}
+	return s.fail(s.clientError(err))
+}
+
+// clientError is the one place where any error becomes what the client sees.
+func (s *Session) clientError(err error) *mysql.Error {
+	s.mu.Lock()
+	stopped := s.mu.stopped
+	s.mu.Unlock()
+	if stopped != nil {
+		return stopped
+	}
+	var e *mysql.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return mysql.Errorf(3024, "Query execution was interrupted, maximum statement execution time exceeded (timeouts.statement)")
+	}
+	return mysql.Errorf(1105, "%v", err)
+}
+
+// logical replaces the physical schema's name in a node's error text by the
+// database's.
+func logical(e *mysql.Error, schema, database string) *mysql.Error {
+	if schema == database || schema == "" || !strings.Contains(e.Message, schema) {
+		return e
+	}
+	r := strings.NewReplacer("'"+schema+".", "'"+database+".", "'"+schema+"'", "'"+database+"'",
+		"`"+schema+"`", "`"+database+"`", "\""+schema+"\"", "\""+database+"\"")
+	return &mysql.Error{Code: e.Code, State: e.State, Message: r.Replace(e.Message)}
+}
+
+// place is where a statement runs: a shard of a database, as errors name it.
+type place struct {
+	node     *backend.Node
+	schema   string // physical
+	database string // logical
+	shard    string
+}
+
+// shardError adds the shard to an error that is not MySQL's own.
+func (p *place) shardError(err error) error {
+	var e *mysql.Error
+	if pe := (*backend.ErrPrefix)(nil); errors.As(err, &pe) {
+		return mysql.Errorf(pe.Err.Code, "shard %s (node %s): %s", p.shard, p.node.Name(), logical(pe.Err, p.schema, p.database).Message)
+	}
+	if errors.As(err, &e) {
+		return logical(e, p.schema, p.database)
+	}
+	var se *mysql.SocketError
+	if errors.As(err, &se) && se.Side == mysql.ClientSide {
+		return err
+	}
+	return fmt.Errorf("shard %s (node %s): %w", p.shard, p.node.Name(), err)
+}

@@ -1,0 +1,188 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"braid/backend"
+	"braid/conf"
+	"braid/router"
+)
+
+// Finding is one thing CheckLive looked at.
+type Finding struct {
+	Level string // "ok", "warn" or "error"
+	Node  string
+	What  string
+	Fix   string // what to do; "" when there is nothing to do
+}
+
+// CheckLive looks at the nodes of a configuration as Braid would use them:
+// reachability, versions, privileges, schemas, tables, sharding keys (rule T19).
+// It changes nothing. The error is of the check itself.
+func CheckLive(ctx context.Context, cfg *conf.Config) ([]Finding, error) {
+	cluster, err := backend.NewCluster(cfg, nil, zap.NewNop())
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Retire(nil)
+	var out []Finding
+	add := func(level, node, fix, format string, args ...any) {
+		out = append(out, Finding{level, node, fmt.Sprintf(format, args...), fix})
+	}
+	identity := map[string]string{}
+	for _, n := range cluster.Nodes() {
+		c, err := n.Own(ctx, schemaTimeout)
+		if err != nil {
+			add("error", n.Name(), "start the server, or correct nodes.primary, user and password", "%v", err)
+			continue
+		}
+		checkNode(c, n, identity, add)
+		_ = c.Close()
+	}
+	g := &generation{cfg: cfg, cluster: cluster, base: map[string]*databaseBase{}, unread: map[string]error{}}
+	if err := g.readSchemas(ctx, zap.NewNop()); err != nil {
+		add("error", "", "correct the table's entry in the configuration, or the table", "%v", err)
+		return out, nil
+	}
+	for i := range cfg.Databases {
+		name := cfg.Databases[i].Name
+		if err := g.unread[name]; err != nil {
+			add("error", "", "create the shard's schema, or correct the configuration", "database %s: %v", name, err)
+			continue
+		}
+		db := g.topology.Databases[name]
+		counts := map[router.TableKind]int{}
+		for _, t := range db.Tables {
+			counts[t.Kind]++
+		}
+		add("ok", "", "", "database %s: %d shards, %d sharded, %d global and %d single tables", name, len(db.Shards), counts[router.Sharded], counts[router.Global], counts[router.Single])
+	}
+	return out, nil
+}
+
+// checkNode looks at one node.
+func checkNode(c *backend.Conn, n *backend.Node, identity map[string]string, add func(level, node, fix, format string, args ...any)) {
+	one := func(query string) string {
+		rows, err := c.Query(query, 1)
+		if err != nil || len(rows) == 0 || len(rows[0]) == 0 {
+			return ""
+		}
+		return string(rows[0][0])
+	}
+	version := one("SELECT @@version")
+	family, least := "MySQL", [3]int{8, 0, 30}
+	if n.MariaDB() {
+		family, least = "MariaDB", [3]int{10, 5, 0}
+	}
+	var v [3]int
+	_, _ = fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])
+	if older(v, least) {
+		add("error", n.Name(), fmt.Sprintf("use %s %d.%d.%d or later", family, least[0], least[1], least[2]), "%s %s is too old", family, version)
+	} else {
+		add("ok", n.Name(), "", "%s %s", family, version)
+	}
+	id := one("SELECT @@hostname") + "/" + one("SELECT @@port") + "/" + one("SELECT @@datadir")
+	if !n.MariaDB() {
+		id = one("SELECT @@server_uuid")
+	}
+	if other := identity[id]; other != "" {
+		add("error", n.Name(), "remove one of the two nodes", "it is the same server as node %s", other)
+	}
+	identity[id] = n.Name()
+	grants := grantsOf(c)
+	needs := []struct{ privilege, why string }{{"PROCESS", "to see lock waits and running statements"}}
+	if n.MariaDB() {
+		needs = append(needs, struct{ privilege, why string }{"CREATE TEMPORARY TABLES", "to gather rows"})
+	} else {
+		needs = append(needs, struct{ privilege, why string }{"XA_RECOVER_ADMIN", "to finish interrupted transactions"},
+			struct{ privilege, why string }{"CREATE TEMPORARY TABLES", "to gather rows"})
+	}
+	for _, need := range needs {
+		if !strings.Contains(grants, need.privilege) && !strings.Contains(grants, "ALL PRIVILEGES ON *.*") {
+			add("warn", n.Name(), "GRANT "+need.privilege+" ON *.* to Braid's user", "the privilege %s is missing: it is needed %s", need.privilege, need.why)
+		}
+	}
+	if f := one("SELECT @@innodb_flush_log_at_trx_commit"); f == "0" {
+		add("warn", n.Name(), "SET GLOBAL innodb_flush_log_at_trx_commit=1", "innodb_flush_log_at_trx_commit is 0: a crash loses acknowledged commits, and cross-node transactions are then not atomic")
+	}
+	if z := one("SELECT @@global.time_zone"); z == "SYSTEM" {
+		add("ok", n.Name(), "", "time_zone is SYSTEM (%s): it must be the same on all nodes", one("SELECT @@system_time_zone"))
+	}
+}
+
+func older(v, least [3]int) bool {
+	for i := range v {
+		if v[i] != least[i] {
+			return v[i] < least[i]
+		}
+	}
+	return false
+}
+
+func grantsOf(c *backend.Conn) string {
+	rows, err := c.Query("SHOW GRANTS", 1000)
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		b.Write(r[0])
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Explain returns where a statement would go under cfg, with which text, and
+// how the rows would be put together. It reads the schemas from the nodes.
+func Explain(ctx context.Context, cfg *conf.Config, database, stmt string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*schemaTimeout)
+	defer cancel()
+	g, err := buildGeneration(ctx, cfg, nil, 1, zap.NewNop())
+	if err != nil {
+		return "", err
+	}
+	defer g.cluster.Retire(nil)
+	if database == "" && len(cfg.Databases) == 1 {
+		database = cfg.Databases[0].Name
+	}
+	if err := g.unread[database]; err != nil {
+		return "", err
+	}
+	facts := router.Facts{Version: "8.0.0", User: "explain@localhost", CurrentUser: "explain@%"}
+	q := &router.Query{Text: []byte(stmt), Database: database, Charset: "utf8mb4", Facts: &facts}
+	if b := g.base[database]; b != nil {
+		q.Mode = parseMode(b.defaults.sqlMode)
+	}
+	plan, err := g.router.Plan(q)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	b.WriteString(plan.String())
+	switch plan.Kind {
+	case router.KindRefuse:
+		return b.String(), plan.Err
+	case router.KindLocal:
+		return b.String(), nil
+	}
+	var r router.Route
+	if err := plan.Bind(q, &r); err != nil {
+		return b.String(), err
+	}
+	for _, t := range r.Targets {
+		if plan.Database == "" {
+			fmt.Fprintf(&b, "any node: %s\n", t.Text)
+			continue
+		}
+		sh := g.topology.Databases[plan.Database].Shards[t.Shard]
+		fmt.Fprintf(&b, "shard %s (node %s, schema %s): %s\n", sh.Name, sh.Node, sh.Schema, t.Text)
+	}
+	if r.Merge != nil {
+		fmt.Fprintf(&b, "merge: %s\n", r.Merge.Describe(r.Limit))
+	}
+	return b.String(), nil
+}

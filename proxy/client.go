@@ -1,0 +1,87 @@
+package proxy
+
+import (
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/internal/mysql"
+)
+
+// client is the writing side of a connection whose login is done: answers in
+// the form that the client's capabilities ask for. Nothing is sent before Flush,
+// unless it is much.
+type client struct {
+	c     *mysql.Conn
+	caps  uint32
+	chars charsetInfo
+}
+
+func (cl *client) deprecateEOF() bool { return cl.caps&gomysql.CLIENT_DEPRECATE_EOF != 0 }
+
+// ok answers a command without rows.
+func (cl *client) ok(o *mysql.OK) error {
+	cl.c.Scratch = mysql.AppendOK(cl.c.Scratch[:0], 0, o, false)
+	return cl.c.WritePacket(cl.c.Scratch)
+}
+
+// end ends a result set.
+func (cl *client) end(status, warnings uint16) error {
+	b := cl.c.Scratch[:0]
+	if cl.deprecateEOF() {
+		b = mysql.AppendOK(b, 0xfe, &mysql.OK{Status: status, Warnings: warnings}, false)
+	} else {
+		b = mysql.AppendEOF(b, status, warnings)
+	}
+	cl.c.Scratch = b
+	return cl.c.WritePacket(b)
+}
+
+// columnsEnd stands between column definitions and rows where the client wants it.
+func (cl *client) columnsEnd(status uint16) error {
+	if cl.deprecateEOF() {
+		return nil
+	}
+	cl.c.Scratch = mysql.AppendEOF(cl.c.Scratch[:0], status, 0)
+	return cl.c.WritePacket(cl.c.Scratch)
+}
+
+// columns announces a result set.
+func (cl *client) columns(cols []mysql.Column, status uint16) error {
+	cl.c.Scratch = mysql.AppendLenEncInt(cl.c.Scratch[:0], uint64(len(cols)))
+	if err := cl.c.WritePacket(cl.c.Scratch); err != nil {
+		return err
+	}
+	for i := range cols {
+		cl.c.Scratch = mysql.AppendColumn(cl.c.Scratch[:0], &cols[i])
+		if err := cl.c.WritePacket(cl.c.Scratch); err != nil {
+			return err
+		}
+	}
+	return cl.columnsEnd(status)
+}
+
+func (cl *client) writeError(e *mysql.Error) error {
+	return cl.c.WritePacket(mysql.AppendError(nil, e))
+}
+
+// rows sends the rows of a result whose columns were announced.
+func (cl *client) rows(r *resultSet, bin bool) error {
+	var buf []byte
+	for _, row := range r.rows {
+		buf = buf[:0]
+		if bin {
+			buf = appendBinaryRow(buf, r.columns, row)
+		} else {
+			for _, c := range row {
+				if c.set {
+					buf = mysql.AppendLenEncString(buf, c.text)
+				} else {
+					buf = append(buf, 0xfb)
+				}
+			}
+		}
+		if err := cl.c.WritePacket(buf); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/backend"
+	"braid/internal/mysql"
+)
+
+// comFieldList answers COM_FIELD_LIST, the old way to ask for a table's
+// columns, by passing it on to a shard that has the table.
+func (s *Session) comFieldList(payload []byte) error {
+	name, wild, _ := bytes.Cut(payload, []byte{0})
+	if s.database == "" {
+		return s.fail(mysql.Errorf(1046, "No database selected"))
+	}
+	db := s.gen.topology.Databases[s.database]
+	if db == nil {
+		return s.fail(mysql.Errorf(1049, "Unknown database '%s'", s.database))
+	}
+	t := db.Table(string(name))
+	if t == nil {
+		return s.fail(mysql.Errorf(1146, "Table '%s.%s' doesn't exist", s.database, name))
+	}
+	p := place{node: s.gen.base[s.database].nodes[t.Shard], schema: db.Shards[t.Shard].Schema, database: s.database, shard: db.Shards[t.Shard].Name}
+	ctx, cancel := s.context()
+	defer cancel()
+	c, err := p.node.Get(ctx, false, p.schema, s.vars)
+	if err != nil {
+		return s.failErr(p.shardError(err))
+	}
+	s.hold(c)
+	err = c.Send(&backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: true}, gomysql.COM_FIELD_LIST, append(append(append([]byte{}, name...), 0), wild...))
+	var first []byte
+	if err == nil {
+		first, err = c.First()
+	}
+	for err == nil {
+		if first[0] == 0xff {
+			e := logical(mysql.ParseError(first), p.schema, p.database)
+			s.drop(c)
+			c.Release()
+			return s.fail(e)
+		}
+		if first[0] == 0xfe && len(first) < mysql.PacketMax {
+			s.drop(c)
+			c.Release()
+			if s.deprecateEOF() {
+				return s.writeEnd(0, 0)
+			}
+			var b [8]byte
+			return s.c.WritePacket(mysql.AppendEOF(b[:0], s.status(0), 0))
+		}
+		if err := s.c.WritePacket(s.renameSchema(first, &p)); err != nil {
+			s.drop(c)
+			c.Destroy()
+			return err
+		}
+		first, err = c.ReadPacket()
+	}
+	s.drop(c)
+	c.Destroy()
+	return s.failErr(p.shardError(err))
+}
+
+// comStatistics answers COM_STATISTICS with a line of text.
+func (s *Session) comStatistics() error {
+	up := time.Since(s.srv.start)
+	n := s.srv.stats.statements.Load()
+	line := fmt.Sprintf("Uptime: %d  Threads: %d  Questions: %d  Slow queries: 0  Opens: 0  Flush tables: 0  Open tables: 0  Queries per second avg: %.3f",
+		int(up.Seconds()), len(s.srv.Sessions()), n, float64(n)/max(up.Seconds(), 1))
+	return s.c.WritePacket([]byte(line))
+}
+
+// comResetConnection makes the session a fresh one of the same user in the
+// same database.
+func (s *Session) comResetConnection() error {
+	s.rollbackOpen()
+	db := s.database
+	s.fresh(s.loggedIn.Collation)
+	if db != "" {
+		s.database = db
+		if e := s.use(db); e != nil {
+			return s.fail(e)
+		}
+	}
+	return s.okNothing()
+}
+
+// comChangeUser logs another user in on the same connection.
+func (s *Session) comChangeUser(payload []byte) error {
+	s.rollbackOpen()
+	packet := append([]byte{gomysql.COM_CHANGE_USER}, payload...)
+	nc := s.c.NetConn()
+	_ = nc.SetDeadline(time.Now().Add(time.Duration(s.gen.cfg.Timeouts.Handshake)))
+	login, err := mysql.ChangeUser(s.c, s.serverOptions(), s.loggedIn, packet, s.credential)
+	if err != nil {
+		s.srv.stats.denied.Add(1)
+		var e *mysql.Error
+		if errors.As(err, &e) {
+			_ = s.c.Flush()
+		}
+		return err
+	}
+	_ = nc.SetDeadline(time.Time{})
+	s.database = ""
+	s.begin(login)
+	if login.Database != "" {
+		if e := s.use(login.Database); e != nil {
+			return s.fail(e)
+		}
+	}
+	return s.okNothing()
+}
+
+// comSetOption switches multi-statements on and off.
+func (s *Session) comSetOption(payload []byte) error {
+	if len(payload) < 2 {
+		return s.fail(mysql.Errorf(gomysql.ER_UNKNOWN_COM_ERROR, "Unknown command"))
+	}
+	switch payload[0] {
+	case 0:
+		s.caps |= gomysql.CLIENT_MULTI_STATEMENTS
+	case 1:
+		s.caps &^= gomysql.CLIENT_MULTI_STATEMENTS
+	default:
+		return s.fail(mysql.Errorf(gomysql.ER_UNKNOWN_COM_ERROR, "Unknown command"))
+	}
+	return s.writeEnd(0, 0)
+}
+
+// serverOptions is what the handshake tells the client of this server.
+func (s *Session) serverOptions() mysql.ServerOptions {
+	return mysql.ServerOptions{Version: s.version(), ConnectionID: uint32(s.id), TLS: s.srv.tls.Load(), Cache: s.srv.auth, RSA: s.srv.rsa}
+}

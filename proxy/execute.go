@@ -1,0 +1,497 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/backend"
+	"braid/internal/mysql"
+	"braid/router"
+)
+
+// comQuery answers COM_QUERY, statement by statement when the client may send
+// several (rule D4: they never travel together to a node).
+func (s *Session) comQuery(text []byte) error {
+	if s.caps&gomysql.CLIENT_MULTI_STATEMENTS == 0 || bytes.IndexByte(text, ';') < 0 {
+		return s.statement(text)
+	}
+	rest := text
+	for {
+		var one []byte
+		one, rest = router.NextStatement(rest, s.mode, s.charset)
+		s.more = len(rest) > 0
+		failed := s.failed
+		if err := s.statement(one); err != nil {
+			return err
+		}
+		if len(rest) == 0 || s.failed != failed {
+			return nil
+		}
+	}
+}
+
+// statement answers one statement in text form.
+func (s *Session) statement(text []byte) error {
+	s.srv.stats.statements.Add(1)
+	s.note(text)
+	q := &s.query
+	q.Text, q.Prepared, q.Params = text, false, nil
+	s.fillQuery(q)
+	plan, err := s.gen.router.Plan(q)
+	if err != nil {
+		return s.failErr(err)
+	}
+	return s.execute(plan, q, nil)
+}
+
+// fillQuery puts what a statement's meaning depends on into q.
+func (s *Session) fillQuery(q *router.Query) {
+	q.Database, q.Mode, q.Charset, q.Facts = s.database, s.mode, s.charset, &s.facts
+}
+
+// note keeps the beginning of the statement for SHOW PROCESSLIST.
+func (s *Session) note(text []byte) {
+	if len(text) > processTextMax {
+		text = text[:processTextMax]
+	}
+	s.mu.Lock()
+	s.mu.textBuf = append(s.mu.textBuf[:0], text...)
+	s.mu.Unlock()
+}
+
+// processTextMax is how much of a running statement SHOW PROCESSLIST can show.
+const processTextMax = 1024
+
+// execute carries out a plan for q; ps is set when q is an execution of a
+// prepared statement, whose answers are in the binary protocol.
+func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) error {
+	switch plan.Kind {
+	case router.KindRefuse:
+		return s.fail(plan.Err)
+	case router.KindLocal:
+		return s.local(plan, q, ps)
+	}
+	if plan.ImplicitCommit {
+		if err := s.commitOpen(); err != nil {
+			return s.failErr(err)
+		}
+	}
+	if plan.DDL != nil {
+		return s.ddl(plan, q)
+	}
+	if err := plan.Bind(q, &s.route); err != nil {
+		return s.failErr(err)
+	}
+	if err := s.ready(plan); err != nil {
+		return s.failErr(err)
+	}
+	if len(s.route.Targets) == 1 {
+		s.srv.stats.single.Add(1)
+		if s.once(plan) {
+			return s.alone(plan, func() error { return s.runSingle(plan, &s.route.Targets[0], ps) })
+		}
+		return s.runSingle(plan, &s.route.Targets[0], ps)
+	}
+	s.srv.stats.scattered.Add(1)
+	switch {
+	case plan.Rows && s.route.Merge != nil:
+		if s.once(plan) || plan.Writer && s.tx == nil {
+			return s.alone(plan, func() error { return s.runScatter(plan, ps) })
+		}
+		return s.runScatter(plan, ps)
+	default:
+		if s.tx == nil {
+			return s.alone(plan, func() error { return s.runWrite(plan, ps) })
+		}
+		return s.runWrite(plan, ps)
+	}
+}
+
+// ready opens the transaction that autocommit=0 wants, and refuses what a
+// transaction that is over refuses (rule T4).
+func (s *Session) ready(plan *router.Plan) error {
+	if s.tx != nil {
+		return s.usable()
+	}
+	if !s.autocommit && !plan.NoTables {
+		s.beginTx(backend.TxOptions{})
+	}
+	return nil
+}
+
+// usable refuses what a lost transaction refuses.
+func (s *Session) usable() error {
+	switch s.tx.State() {
+	case backend.TxActive:
+		return nil
+	case backend.TxUnknown:
+		return &errClose{backend.ErrOutcomeUnknown}
+	}
+	return s.tx.Refusal()
+}
+
+// noteEnd forgets a transaction that a node has ended, as after a deadlock: the
+// session goes on without one. A lost one stays until the client ends it (T4).
+func (s *Session) noteEnd() {
+	if s.tx != nil && !s.ownTx && s.tx.State() == backend.TxEnded {
+		s.endTx()
+	}
+}
+
+// once tells whether a statement outside a transaction must be one of its own
+// because of a one-shot SET TRANSACTION.
+func (s *Session) once(plan *router.Plan) bool {
+	return s.tx == nil && !plan.NoTables && (s.nextLevel != "" || s.nextAccess != "")
+}
+
+// alone runs a statement as a transaction of its own: f answers the client, so
+// it is given no chance to until the transaction is committed: its answer stays
+// in the session until then.
+func (s *Session) alone(plan *router.Plan, f func() error) error {
+	s.beginTx(backend.TxOptions{})
+	s.ownTx = true
+	defer func() { s.ownTx = false }()
+	return f()
+}
+
+// beginTx opens a transaction with what the client said for the next one.
+func (s *Session) beginTx(o backend.TxOptions) {
+	o.FoundRows = s.caps&gomysql.CLIENT_FOUND_ROWS != 0
+	if s.nextLevel != "" {
+		o.Isolation = s.nextLevel
+	}
+	if !o.ReadOnly && !o.ReadWrite {
+		o.ReadOnly, o.ReadWrite = s.nextAccess == "READ ONLY", s.nextAccess == "READ WRITE"
+		if s.nextAccess == "" {
+			o.ReadOnly = s.readOnly
+		}
+	}
+	if b := s.gen.base[s.database]; b != nil && b.conf.Transaction == "single" {
+		o.Mode = backend.TxSingle
+	}
+	s.nextLevel, s.nextAccess = "", ""
+	s.txOpt = o
+	s.tx = s.srv.tx.Begin(o)
+}
+
+// endTx forgets the transaction; s.tx has been committed or rolled back.
+func (s *Session) endTx() {
+	s.tx = nil
+	s.txOpt = backend.TxOptions{}
+}
+
+// commitOpen commits the open transaction, if there is one.
+func (s *Session) commitOpen() error {
+	if s.tx == nil {
+		return nil
+	}
+	ctx, cancel := s.context()
+	defer cancel()
+	tx := s.tx
+	err := tx.Commit(ctx)
+	s.endTx()
+	if errors.Is(err, backend.ErrOutcomeUnknown) {
+		return &errClose{err}
+	}
+	return err
+}
+
+// rollbackOpen rolls the open transaction back, if there is one.
+func (s *Session) rollbackOpen() {
+	if s.tx == nil {
+		return
+	}
+	ctx, cancel := s.context()
+	defer cancel()
+	_ = s.tx.Rollback(ctx)
+	s.endTx()
+}
+
+// settle ends a transaction that was the statement's own (autocommit), before
+// the client is told how the statement went.
+func (s *Session) settle(failed bool) error {
+	if !s.ownTx {
+		return nil
+	}
+	s.ownTx = false
+	if failed {
+		s.rollbackOpen()
+		return nil
+	}
+	return s.commitOpen()
+}
+
+// place is where target t of a plan runs.
+func (s *Session) place(plan *router.Plan, shard int) place {
+	if plan.Database == "" {
+		b := s.gen.anyBase("")
+		if b == nil {
+			return place{}
+		}
+		return place{node: b.nodes[0]}
+	}
+	sh := &s.gen.topology.Databases[plan.Database].Shards[shard]
+	return place{node: s.gen.base[plan.Database].nodes[shard], schema: sh.Schema, database: plan.Database, shard: sh.Name}
+}
+
+// need is what a statement of plan wants its connection to be like at p.
+func (s *Session) need(plan *router.Plan, p *place) backend.Need {
+	return backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: s.tx == nil && s.autocommit, Write: plan.Writer || s.tx != nil && !plan.Rows}
+}
+
+// take gets the connection for a statement at p: the transaction's leg, or one
+// of the pool.
+func (s *Session) take(plan *router.Plan, p *place) (*backend.Conn, error) {
+	if p.node == nil {
+		return nil, mysql.Errorf(1105, "no node can be used: every database's schema is unread; see the log")
+	}
+	ctx, cancel := s.context()
+	defer cancel()
+	if s.tx != nil && !plan.NoTables {
+		c, err := s.tx.Leg(ctx, p.node, p.schema, s.vars)
+		if err != nil {
+			return nil, err
+		}
+		if plan.Writer {
+			s.tx.Wrote(p.node)
+		}
+		s.hold(c)
+		return c, nil
+	}
+	c, err := p.node.Get(ctx, s.caps&gomysql.CLIENT_FOUND_ROWS != 0, p.schema, s.vars)
+	if err != nil {
+		return nil, err
+	}
+	s.hold(c)
+	return c, nil
+}
+
+// broken gives up a connection whose answer cannot be read to its end, or that
+// said something unexpected, and returns what the client is told.
+func (s *Session) broken(c *backend.Conn, plan *router.Plan, p *place, err error) error {
+	stopped := s.drop(c)
+	if s.tx != nil && !plan.NoTables {
+		e := s.tx.Failed(p.node, p.shardError(err))
+		s.noteEnd()
+		if s.tx != nil && s.tx.State() == backend.TxUnknown {
+			return &errClose{err}
+		}
+		if stopped != nil {
+			return stopped
+		}
+		return e
+	}
+	c.Destroy()
+	if stopped != nil {
+		return stopped
+	}
+	return p.shardError(err)
+}
+
+// done gives a pool connection back after its answer was read to the end; a
+// leg stays with its transaction. ok is the answer's last packet.
+func (s *Session) done(c *backend.Conn, plan *router.Plan, ok *mysql.OK) {
+	stopped := s.drop(c)
+	if s.tx != nil && !plan.NoTables {
+		return
+	}
+	if stopped != nil || ok.Status&gomysql.SERVER_STATUS_IN_TRANS != 0 {
+		// A KILL may still be in the air, or a transaction was opened that nobody
+		// here knows of.
+		c.Destroy()
+		return
+	}
+	c.Release()
+}
+
+// runSingle runs a statement that one shard answers: its answer is relayed.
+func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) error {
+	p := s.place(plan, t.Shard)
+	for again := false; ; again = true {
+		c, err := s.take(plan, &p)
+		if err != nil {
+			return s.failed1(plan, p.shardError(err))
+		}
+		first, err := s.send(c, plan, &p, t, ps)
+		if err != nil {
+			var e *mysql.Error
+			if errors.As(err, &e) && !backend.IsLost(err) && !isPrefix(err) {
+				return s.answerError(c, plan, &p, e) // the PREPARE was refused
+			}
+			if !again && backend.IsLost(err) && s.retryable(plan) {
+				// The pool's connection had died unnoticed; nothing of this
+				// session depends on it, and a read may be asked twice.
+				s.drop(c)
+				c.Destroy()
+				s.srv.stats.retried.Add(1)
+				continue
+			}
+			return s.lost(c, plan, &p, err)
+		}
+		r, err := s.relay(c, first, &p)
+		if err != nil {
+			return s.lost(c, plan, &p, err)
+		}
+		if r.err != nil {
+			return s.answerError(c, plan, &p, r.err)
+		}
+		if err := s.afterwards(c, plan, &r); err != nil {
+			return s.lost(c, plan, &p, err)
+		}
+		s.done(c, plan, &r.ok)
+		if err := s.settle(false); err != nil {
+			return s.failErr(err)
+		}
+		if r.set {
+			return s.writeEnd(r.ok.Status, r.ok.Warnings)
+		}
+		return s.writeOK(&r.ok)
+	}
+}
+
+func isPrefix(err error) bool {
+	var pe *backend.ErrPrefix
+	return errors.As(err, &pe)
+}
+
+// retryable tells whether a statement may be sent again after its connection
+// was lost: a read outside a transaction.
+func (s *Session) retryable(plan *router.Plan) bool {
+	if s.tx != nil && !plan.NoTables || plan.Writer || !plan.Rows {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.stopped == nil && !s.mu.killed
+}
+
+// lost answers after a connection failed in mid-statement.
+func (s *Session) lost(c *backend.Conn, plan *router.Plan, p *place, err error) error {
+	inTx := s.tx != nil && !plan.NoTables
+	told := s.broken(c, plan, p, err)
+	var se *mysql.SocketError
+	if errors.As(err, &se) && se.Side == mysql.ClientSide {
+		return err
+	}
+	var e *mysql.Error
+	if !inTx && plan.Writer && backend.IsLost(err) && !errors.As(told, &e) {
+		return &errClose{told} // nobody knows whether the write was done
+	}
+	return s.failed1(plan, told)
+}
+
+// failed1 ends the statement's own transaction and answers with err.
+func (s *Session) failed1(plan *router.Plan, err error) error {
+	if e := s.settle(true); e != nil {
+		return s.failErr(e)
+	}
+	return s.failErr(err)
+}
+
+// answerError answers with the error a node gave; the connection is in order.
+func (s *Session) answerError(c *backend.Conn, plan *router.Plan, p *place, e *mysql.Error) error {
+	stopped := s.drop(c)
+	if s.tx != nil && !plan.NoTables {
+		e = s.tx.Failed(p.node, e)
+		s.noteEnd()
+	} else if stopped != nil {
+		c.Destroy()
+	} else {
+		c.Release()
+	}
+	if stopped != nil {
+		e = stopped
+	}
+	return s.failed1(plan, e)
+}
+
+// send sends a target's text (or its prepared form) and returns the answer's
+// first packet.
+func (s *Session) send(c *backend.Conn, plan *router.Plan, p *place, t *router.Target, ps *execution) ([]byte, error) {
+	need := s.need(plan, p)
+	if err := s.sendOnly(c, &need, plan, t, ps); err != nil {
+		return nil, err
+	}
+	return c.First()
+}
+
+func (s *Session) sendOnly(c *backend.Conn, need *backend.Need, plan *router.Plan, t *router.Target, ps *execution) error {
+	if plan.AutoIncrement && !plan.GeneratesID {
+		// Whether the statement sets LAST_INSERT_ID() can then be seen behind it.
+		if err := c.Queue("SET last_insert_id=" + strconv.FormatUint(s.facts.LastInsertID, 10)); err != nil {
+			return err
+		}
+	}
+	if ps == nil {
+		return c.Send(need, gomysql.COM_QUERY, t.Text)
+	}
+	st, err := c.Prepare(need, t.Text)
+	if err != nil {
+		return err
+	}
+	return c.SendExecute(need, st, ps.args(t, len(st.Params)))
+}
+
+// afterwards notes what the session remembers of a statement that went well,
+// asking the connection while it is still ours (rule D7).
+func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, r *relayed) error {
+	s.warned, s.errored = r.ok.Warnings, 0
+	s.warnings = s.warnings[:0]
+	if r.set {
+		s.facts.RowCount = -1
+		s.facts.FoundRows = r.rows
+	} else {
+		s.facts.RowCount = int64(r.ok.AffectedRows)
+		s.facts.FoundRows = 0
+	}
+	if r.ok.Warnings > 0 {
+		rows, err := c.Query("SHOW WARNINGS", 1<<16)
+		if err != nil {
+			return err
+		}
+		s.addWarnings(rows)
+	}
+	if plan.FoundRows {
+		rows, err := c.Query("SELECT FOUND_ROWS()", 1)
+		if err != nil {
+			return err
+		}
+		s.facts.FoundRows = parseUint(rows[0][0])
+	}
+	if r.ok.InsertID != 0 {
+		if plan.GeneratesID {
+			s.facts.LastInsertID = r.ok.InsertID
+		} else {
+			rows, err := c.Query("SELECT LAST_INSERT_ID()", 1)
+			if err != nil {
+				return err
+			}
+			if id := parseUint(rows[0][0]); id != 0 {
+				s.facts.LastInsertID = id
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Session) addWarnings(rows [][][]byte) {
+	for _, r := range rows {
+		if len(r) >= 3 {
+			s.warnings = append(s.warnings, warning{string(r[0]), uint16(parseUint(r[1])), string(r[2])})
+		}
+	}
+}
+
+func parseUint(b []byte) uint64 {
+	var v uint64
+	for _, d := range b {
+		if d < '0' || d > '9' {
+			return v
+		}
+		v = v*10 + uint64(d-'0')
+	}
+	return v
+}

@@ -1,0 +1,173 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"braid/backend"
+	"braid/conf"
+	"braid/internal/mysql"
+	"braid/router"
+)
+
+// generation is one immutable snapshot: configuration, nodes, schema, plans. A
+// statement, and a transaction, keeps the one it began with.
+type generation struct {
+	number   uint64
+	cfg      *conf.Config
+	cluster  *backend.Cluster
+	topology *router.Topology
+	router   *router.Router
+	users    map[string]conf.User
+	secrets  map[string]credential
+	base     map[string]*databaseBase
+	// unread are the databases whose schema could not be read, with the reason:
+	// their statements are refused with it until a later generation has it.
+	unread map[string]error
+}
+
+// credential is what a user proves himself with; at most one is set.
+type credential struct {
+	password string
+	hash     string
+}
+
+// databaseBase is what sessions of a database begin with.
+type databaseBase struct {
+	conf      *conf.Database
+	nodes     []*backend.Node // of the shards, by shard index
+	isolation string
+	defaults  nodeDefaults
+}
+
+// nodeDefaults are the settings of the database's first node that every
+// session starts from, on all nodes alike.
+type nodeDefaults struct {
+	version  string
+	sqlMode  string
+	timeZone string
+}
+
+// buildGeneration makes the snapshot after before (which may be nil). A
+// database whose nodes cannot be reached does not stop the others.
+func buildGeneration(ctx context.Context, cfg *conf.Config, before *generation, number uint64, log *zap.Logger) (*generation, error) {
+	var old *backend.Cluster
+	if before != nil {
+		old = before.cluster
+	}
+	cluster, err := backend.NewCluster(cfg, old, log)
+	if err != nil {
+		return nil, err
+	}
+	g := &generation{number: number, cfg: cfg, cluster: cluster, users: map[string]conf.User{}, secrets: map[string]credential{},
+		base: map[string]*databaseBase{}, unread: map[string]error{}}
+	for _, u := range cfg.Users {
+		c := credential{hash: u.PasswordHash}
+		if c.hash == "" {
+			if c.password, err = u.Secret.Resolve(os.LookupEnv, os.ReadFile); err != nil {
+				return nil, fmt.Errorf("user %s: %w", u.Name, err)
+			}
+		}
+		g.users[u.Name], g.secrets[u.Name] = u, c
+	}
+	if err := g.readSchemas(ctx, log); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// withSchema is the generation that follows g when only the schema changed.
+func (g *generation) withSchema(ctx context.Context, number uint64, log *zap.Logger) (*generation, error) {
+	n := *g
+	n.number = number
+	n.base, n.unread = map[string]*databaseBase{}, map[string]error{}
+	if err := n.readSchemas(ctx, log); err != nil {
+		return nil, err
+	}
+	return &n, nil
+}
+
+// readSchemas reads every database's tables from its shards and builds the router.
+func (g *generation) readSchemas(ctx context.Context, log *zap.Logger) error {
+	g.topology = &router.Topology{Databases: map[string]*router.Database{}}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var invalid error
+	for i := range g.cfg.Databases {
+		d := &g.cfg.Databases[i]
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			db, base, err := g.readDatabase(ctx, d)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				if _, ok := err.(*router.RuleError); ok {
+					if invalid == nil {
+						invalid = err
+					}
+					return
+				}
+				log.Error("database is not usable: its schema could not be read", zap.String("database", d.Name), zap.Error(err))
+				g.unread[d.Name] = err
+				return
+			}
+			g.topology.Databases[d.Name] = db
+			g.base[d.Name] = base
+		}()
+	}
+	wg.Wait()
+	if invalid != nil {
+		return invalid
+	}
+	g.router = router.New(g.topology, router.Options{PlansMax: g.cfg.Proxy.PlansMax, PlanCacheOff: g.cfg.Proxy.PlanCacheOff})
+	return nil
+}
+
+// schemaTimeout bounds the reading of one database's schema.
+const schemaTimeout = 30 * time.Second
+
+// node returns the node of a shard of a database.
+func (g *generation) node(db string, shard int) *backend.Node {
+	return g.base[db].nodes[shard]
+}
+
+// anyBase returns the base of db, or of any database when db is "".
+func (g *generation) anyBase(db string) *databaseBase {
+	if b := g.base[db]; b != nil {
+		return b
+	}
+	for i := range g.cfg.Databases {
+		if b := g.base[g.cfg.Databases[i].Name]; b != nil {
+			return b
+		}
+	}
+	return nil
+}
+
+// checkDatabase tells whether a user may use a database, in MySQL's errors.
+func (g *generation) checkDatabase(user, host, db string) *mysql.Error {
+	u, ok := g.users[user]
+	allowed := ok && len(u.Databases) == 0
+	for _, d := range u.Databases {
+		allowed = allowed || d == db
+	}
+	if db == "information_schema" {
+		return nil
+	}
+	if err := g.unread[db]; err != nil && allowed {
+		return mysql.Errorf(1105, "database %s is not usable: %v", db, err)
+	}
+	if g.topology.Databases[db] == nil {
+		return mysql.Errorf(1049, "Unknown database '%s'", db)
+	}
+	if !allowed {
+		return mysql.Errorf(1044, "Access denied for user '%s'@'%s' to database '%s'", user, host, db)
+	}
+	return nil
+}

@@ -1,0 +1,303 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+
+	"braid/backend"
+	"braid/internal/mysql"
+	"braid/router"
+)
+
+// local carries out a statement that needs no shard. ps is set when it is an
+// execution of a prepared statement.
+func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error {
+	l := plan.Local
+	bin := ps != nil
+	if plan.ImplicitCommit {
+		if err := s.commitOpen(); err != nil {
+			return s.failErr(err)
+		}
+	}
+	switch l.Op {
+	case router.OpBegin:
+		if err := s.commitOpen(); err != nil {
+			return s.failErr(err)
+		}
+		s.beginTx(backend.TxOptions{ReadOnly: l.ReadOnly, ReadWrite: l.ReadWrite, Snapshot: l.Snapshot})
+		return s.okNothing()
+	case router.OpCommit, router.OpRollback:
+		return s.finish(l)
+	case router.OpSavepoint, router.OpRollbackTo, router.OpReleaseSavepoint:
+		return s.savepoint(l)
+	case router.OpUse:
+		if e := s.use(l.Name); e != nil {
+			return s.fail(e)
+		}
+		return s.okNothing()
+	case router.OpSet:
+		if err := s.set(l.Sets); err != nil {
+			return s.failErr(err)
+		}
+		return s.okNothing()
+	case router.OpTransaction:
+		return s.setTransaction(l)
+	case router.OpShow:
+		return s.show(&l.Show, q, bin)
+	case router.OpKill:
+		return s.kill(l.Kill)
+	case router.OpPrepare:
+		return s.prepareNamed(l)
+	case router.OpExecute:
+		return s.executeNamed(l)
+	case router.OpDeallocate:
+		return s.deallocate(l)
+	case router.OpExplain:
+		return s.explain(plan, q, bin)
+	case router.OpUnlockTables:
+		return s.okNothing()
+	}
+	return s.fail(mysql.Errorf(1235, "This version of Braid doesn't yet support '%s'", plan.Verb))
+}
+
+// okNothing answers a statement that changed no row.
+func (s *Session) okNothing() error {
+	s.warnings, s.warned, s.errored = s.warnings[:0], 0, 0
+	s.facts.RowCount, s.facts.FoundRows = 0, 0
+	return s.writeOK(&mysql.OK{})
+}
+
+// finish is COMMIT and ROLLBACK with AND CHAIN and RELEASE.
+func (s *Session) finish(l *router.Local) error {
+	opt := s.txOpt
+	var err error
+	if s.tx != nil {
+		if l.Op == router.OpCommit {
+			err = s.commitOpen()
+		} else {
+			s.rollbackOpen()
+		}
+	}
+	if err != nil {
+		return s.failErr(err)
+	}
+	if l.Chain {
+		s.beginTx(backend.TxOptions{ReadOnly: opt.ReadOnly, ReadWrite: opt.ReadWrite, Isolation: opt.Isolation})
+	}
+	if err := s.okNothing(); err != nil {
+		return err
+	}
+	if l.Release {
+		_ = s.c.Flush()
+		return errQuit
+	}
+	return nil
+}
+
+// savepoint is SAVEPOINT, ROLLBACK TO and RELEASE SAVEPOINT.
+func (s *Session) savepoint(l *router.Local) error {
+	if s.tx == nil {
+		switch {
+		case l.Op != router.OpSavepoint:
+			return s.fail(mysql.Errorf(1305, "SAVEPOINT %s does not exist", l.Name))
+		case s.autocommit:
+			return s.okNothing() // it would end with its own statement
+		}
+		s.beginTx(backend.TxOptions{})
+	}
+	if err := s.usable(); err != nil {
+		return s.failErr(err)
+	}
+	ctx, cancel := s.context()
+	defer cancel()
+	var err error
+	switch l.Op {
+	case router.OpSavepoint:
+		err = s.tx.Savepoint(ctx, l.Name)
+	case router.OpRollbackTo:
+		err = s.tx.RollbackTo(ctx, l.Name)
+	default:
+		err = s.tx.Release(ctx, l.Name)
+	}
+	if err != nil {
+		s.noteEnd()
+		return s.failErr(err)
+	}
+	return s.okNothing()
+}
+
+// setTransaction is SET [SESSION] TRANSACTION.
+func (s *Session) setTransaction(l *router.Local) error {
+	if !l.Session {
+		if s.tx != nil {
+			return s.fail(mysql.Errorf(1568, "Transaction characteristics can't be changed while a transaction is in progress"))
+		}
+		if l.Isolation != "" {
+			s.nextLevel = l.Isolation
+		}
+		if l.Access != "" {
+			s.nextAccess = l.Access
+		}
+		return s.okNothing()
+	}
+	v := s.vars
+	if l.Isolation != "" {
+		v = v.With(backend.Var{Name: "transaction_isolation", Value: quote(l.Isolation)})
+		s.isolationSet = true
+	}
+	if l.Access != "" {
+		ro := "0"
+		if l.Access == "READ ONLY" {
+			ro = "1"
+		}
+		v = v.With(backend.Var{Name: "transaction_read_only", Value: ro})
+	}
+	s.setVars(v)
+	return s.okNothing()
+}
+
+// kill is KILL [QUERY] of one of this Braid's connections.
+func (s *Session) kill(k router.Kill) error {
+	victim := s.srv.Session(k.ID)
+	if victim == nil {
+		return s.fail(mysql.Errorf(1094, "Unknown thread id: %d", k.ID))
+	}
+	victim.mu.Lock()
+	foreign := victim.mu.user != s.user
+	victim.mu.Unlock()
+	if foreign {
+		return s.fail(mysql.Errorf(1095, "You are not owner of thread %d", k.ID))
+	}
+	if victim == s {
+		if k.Query {
+			return s.fail(mysql.Errorf(1317, "Query execution was interrupted"))
+		}
+		if err := s.fail(mysql.Errorf(1317, "Query execution was interrupted")); err != nil {
+			return err
+		}
+		_ = s.c.Flush()
+		return errQuit
+	}
+	victim.stop(mysql.Errorf(1317, "Query execution was interrupted"), !k.Query)
+	s.srv.stats.killed.Add(1)
+	return s.okNothing()
+}
+
+// ddl carries out a schema change on every shard it concerns, and reads the
+// schema again.
+func (s *Session) ddl(plan *router.Plan, q *router.Query) error {
+	if err := plan.Bind(q, &s.route); err != nil {
+		return s.failErr(err)
+	}
+	var done []string
+	var sum mysql.OK
+	s.warnings = s.warnings[:0]
+	for i := range s.route.Targets {
+		t := &s.route.Targets[i]
+		p := s.place(plan, t.Shard)
+		ok, err := s.ddlOn(plan, &p, t)
+		if err != nil {
+			if len(done) > 0 {
+				s.refreshSchema()
+				e := s.clientError(err)
+				err = &mysql.Error{Code: e.Code, State: e.State, Message: fmt.Sprintf("%s (failed on shard %s after it was done on: %s; finish or undo it there)", e.Message, p.shard, strings.Join(done, ", "))}
+			}
+			return s.failErr(err)
+		}
+		if i == 0 {
+			sum = ok
+		}
+		done = append(done, p.shard)
+	}
+	if err := s.refreshSchema(); err != nil {
+		return s.failErr(err)
+	}
+	s.warned, s.errored = uint16(len(s.warnings)), 0
+	s.facts.RowCount, s.facts.FoundRows = int64(sum.AffectedRows), 0
+	return s.writeOK(&sum)
+}
+
+func (s *Session) ddlOn(plan *router.Plan, p *place, t *router.Target) (mysql.OK, error) {
+	c, err := s.take(plan, p)
+	if err != nil {
+		return mysql.OK{}, p.shardError(err)
+	}
+	need := s.need(plan, p)
+	need.Write = true
+	err = s.sendOnly(c, &need, plan, t, nil)
+	var first []byte
+	if err == nil {
+		first, err = c.First()
+	}
+	if err != nil {
+		return mysql.OK{}, s.broken(c, plan, p, err)
+	}
+	if first[0] == 0xff {
+		e := logical(mysql.ParseError(first), p.schema, p.database)
+		s.drop(c)
+		c.Release()
+		return mysql.OK{}, e
+	}
+	ok, err := mysql.ParseOK(first, false)
+	if first[0] != 0 || err != nil {
+		return mysql.OK{}, s.broken(c, plan, p, mysql.ErrMalformed)
+	}
+	if ok.Warnings > 0 && len(s.warnings) == 0 {
+		rows, err := c.Query("SHOW WARNINGS", 1<<16)
+		if err != nil {
+			return mysql.OK{}, s.broken(c, plan, p, err)
+		}
+		s.addWarnings(rows)
+	}
+	s.done(c, plan, &ok)
+	return ok, nil
+}
+
+// refreshSchema makes the next statement see the schema as it now is.
+func (s *Session) refreshSchema() error {
+	ctx, cancel := s.context()
+	defer cancel()
+	if err := s.srv.Refresh(ctx); err != nil {
+		return mysql.Errorf(1105, "the schema was changed, but reading it again failed: %v", err)
+	}
+	s.gen = s.srv.gen.Load()
+	return nil
+}
+
+// explain answers EXPLAIN of a routed statement: where it goes, with which
+// text, and how the rows are put together.
+func (s *Session) explain(plan *router.Plan, q *router.Query, bin bool) error {
+	text1 := plan.Local.Inner
+	inner := &router.Query{Text: []byte(text1)}
+	s.fillQuery(inner)
+	p, err := s.gen.router.Plan(inner)
+	if err != nil {
+		return s.failErr(err)
+	}
+	r := &resultSet{columns: []mysql.Column{s.textColumn("plan", 16), s.textColumn("shard", 64), s.textColumn("node", 64), s.textColumn("statement", 65535)}}
+	if p.Kind == router.KindLocal || p.Kind == router.KindRefuse {
+		msg := ""
+		if p.Err != nil {
+			msg = p.Err.Message
+		}
+		r.rows = append(r.rows, []cell{text(p.Kind.String()), {}, {}, nullable(msg)})
+		return s.writeResult(r, bin)
+	}
+	var route router.Route
+	if err := p.Bind(inner, &route); err != nil {
+		return s.failErr(err)
+	}
+	for i := range route.Targets {
+		t := &route.Targets[i]
+		pl := s.place(p, t.Shard)
+		kind := p.Kind.String()
+		if len(route.Targets) == 1 && kind == "scatter" {
+			kind = "single"
+		}
+		r.rows = append(r.rows, []cell{text(kind), text(pl.shard), text(pl.node.Name()), text(string(t.Text))})
+	}
+	if route.Merge != nil {
+		r.rows = append(r.rows, []cell{text("merge"), {}, {}, text(route.Merge.Describe(route.Limit))})
+	}
+	return s.writeResult(r, bin)
+}

@@ -1,0 +1,398 @@
+package proxy
+
+import (
+	"encoding/binary"
+	"errors"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/backend"
+	"braid/internal/mysql"
+	"braid/router"
+)
+
+// prepared is a statement that the client prepared. It belongs to its session.
+type prepared struct {
+	id     uint32
+	text   []byte
+	params int
+	// types are the parameter types of the last execution that sent them: two
+	// bytes each.
+	types []byte
+	long  [][]byte // COM_STMT_SEND_LONG_DATA, by parameter; nil: none
+	vals  []router.Param
+}
+
+// execution is one COM_STMT_EXECUTE: the parameters in the client's own bytes.
+type execution struct {
+	ps   *prepared
+	raw  []byte // flags .. values as the client sent them; nil when they must be made anew
+	vals []router.Param
+	buf  []byte
+}
+
+// stmtID returns the statement id at the start of a command's payload.
+func stmtID(payload []byte) uint32 {
+	if len(payload) < 4 {
+		return 0
+	}
+	return binary.LittleEndian.Uint32(payload)
+}
+
+func unknownStmt(id uint32, command string) *mysql.Error {
+	return mysql.Errorf(1243, "Unknown prepared statement handler (%d) given to %s", id, command)
+}
+
+// preparedMax bounds a session's prepared statements, as max_prepared_stmt_count
+// bounds a server's.
+const preparedMax = 16382
+
+// comPrepare answers COM_STMT_PREPARE. The statement is planned here, and a
+// node is asked to prepare the client's text, for the metadata.
+func (s *Session) comPrepare(textBytes []byte) error {
+	s.srv.stats.statements.Add(1)
+	if len(s.stmts) >= preparedMax {
+		return s.fail(mysql.Errorf(1461, "Can't create more than max_prepared_stmt_count statements (current value: %d)", preparedMax))
+	}
+	ps := &prepared{text: append([]byte(nil), textBytes...)}
+	params, columns, err := s.describe(ps)
+	if err != nil {
+		return s.failErr(err)
+	}
+	ps.params = len(params)
+	s.stmtNext++
+	ps.id = s.stmtNext
+	if s.stmts == nil {
+		s.stmts = map[uint32]*prepared{}
+	}
+	s.stmts[ps.id] = ps
+	head := []byte{0}
+	head = binary.LittleEndian.AppendUint32(head, ps.id)
+	head = binary.LittleEndian.AppendUint16(head, uint16(len(columns)))
+	head = binary.LittleEndian.AppendUint16(head, uint16(len(params)))
+	head = append(head, 0, 0, 0)
+	if err := s.c.WritePacket(head); err != nil {
+		return err
+	}
+	var def []byte
+	for _, group := range [][]mysql.Column{params, columns} {
+		if len(group) == 0 {
+			continue
+		}
+		for i := range group {
+			def = mysql.AppendColumn(def[:0], &group[i])
+			if err := s.c.WritePacket(def); err != nil {
+				return err
+			}
+		}
+		if err := s.writeColumnsEnd(0); err != nil {
+			return err
+		}
+	}
+	s.warnings, s.warned, s.errored = s.warnings[:0], 0, 0
+	return nil
+}
+
+// describe returns the metadata of a statement's parameters and columns.
+func (s *Session) describe(ps *prepared) (params, columns []mysql.Column, err error) {
+	q := &s.query
+	q.Text, q.Prepared, q.Params = ps.text, true, nil
+	s.fillQuery(q)
+	plan, err := s.gen.router.Plan(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch plan.Kind {
+	case router.KindRefuse:
+		return nil, nil, plan.Err
+	case router.KindLocal:
+		return nil, nil, nil
+	}
+	text, shard := plan.Describe(q)
+	p := s.place(plan, shard)
+	if p.node == nil {
+		return nil, nil, mysql.Errorf(1105, "no node can be used: every database's schema is unread; see the log")
+	}
+	ctx, cancel := s.context()
+	defer cancel()
+	for again := false; ; again = true {
+		c, err := p.node.Get(ctx, s.caps&gomysql.CLIENT_FOUND_ROWS != 0, p.schema, s.vars)
+		if err != nil {
+			return nil, nil, p.shardError(err)
+		}
+		s.hold(c)
+		st, err := c.Prepare(&backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: s.autocommit}, text)
+		s.drop(c)
+		var e *mysql.Error
+		switch {
+		case err == nil:
+			params, columns = append(params, st.Params...), append(columns, st.Columns...)
+			for i := range columns {
+				if columns[i].Schema == p.schema {
+					columns[i].Schema = p.database
+				}
+			}
+			c.Release()
+			return params, columns, nil
+		case errors.As(err, &e) && !isPrefix(err):
+			c.Release()
+			return nil, nil, logical(e, p.schema, p.database)
+		}
+		c.Destroy()
+		if again || !backend.IsLost(err) {
+			return nil, nil, p.shardError(err)
+		}
+	}
+}
+
+// comExecute answers COM_STMT_EXECUTE.
+func (s *Session) comExecute(payload []byte) error {
+	s.srv.stats.statements.Add(1)
+	id := stmtID(payload)
+	ps := s.stmts[id]
+	if ps == nil {
+		return s.fail(unknownStmt(id, "mysqld_stmt_execute"))
+	}
+	if len(payload) < 9 {
+		return s.fail(mysql.Errorf(gomysql.ER_MALFORMED_PACKET, "Malformed communication packet"))
+	}
+	s.note(ps.text)
+	ex := &s.exec
+	ex.ps, ex.raw = ps, payload[4:]
+	if err := ex.parse(); err != nil {
+		ps.long = nil
+		return s.fail(mysql.Errorf(1210, "Incorrect arguments to mysqld_stmt_execute"))
+	}
+	q := &s.query
+	q.Text, q.Prepared, q.Params = ps.text, true, ex.vals
+	s.fillQuery(q)
+	plan, err := s.gen.router.Plan(q)
+	if err != nil {
+		return s.failErr(err)
+	}
+	err = s.execute(plan, q, ex)
+	ps.long = nil
+	return err
+}
+
+// parse decodes the parameters of an execution as far as their borders.
+func (ex *execution) parse() error {
+	ps, p := ex.ps, ex.raw
+	ex.vals = ex.vals[:0]
+	p = p[5:] // flags and iteration count
+	if ps.params == 0 {
+		return nil
+	}
+	n := (ps.params + 7) / 8
+	if len(p) < n+1 {
+		return mysql.ErrMalformed
+	}
+	nulls := p[:n]
+	bound := p[n]
+	p = p[n+1:]
+	if bound == 1 {
+		if len(p) < 2*ps.params {
+			return mysql.ErrMalformed
+		}
+		ps.types = append(ps.types[:0], p[:2*ps.params]...)
+		p = p[2*ps.params:]
+	} else {
+		if len(ps.types) != 2*ps.params {
+			return mysql.ErrMalformed
+		}
+		ex.raw = nil // the node may not know the types
+	}
+	for i := range ps.params {
+		v := router.Param{Type: ps.types[2*i], Unsigned: ps.types[2*i+1]&0x80 != 0}
+		if i < len(ps.long) && ps.long[i] != nil {
+			v.Value, ex.raw = ps.long[i], nil
+			ex.vals = append(ex.vals, v)
+			continue
+		}
+		if nulls[i/8]&(1<<(i%8)) != 0 || v.Type == gomysql.MYSQL_TYPE_NULL {
+			v.Null = true
+			ex.vals = append(ex.vals, v)
+			continue
+		}
+		size, head, err := paramSize(v.Type, p)
+		if err != nil || size > len(p) {
+			return mysql.ErrMalformed
+		}
+		v.Value = p[head:size]
+		p = p[size:]
+		ex.vals = append(ex.vals, v)
+	}
+	return nil
+}
+
+// paramSize returns how many bytes of p a parameter of a type takes, and how
+// many of them are its length prefix.
+func paramSize(typ byte, p []byte) (size, head int, err error) {
+	switch typ {
+	case gomysql.MYSQL_TYPE_TINY:
+		return 1, 0, nil
+	case gomysql.MYSQL_TYPE_SHORT, gomysql.MYSQL_TYPE_YEAR:
+		return 2, 0, nil
+	case gomysql.MYSQL_TYPE_LONG, gomysql.MYSQL_TYPE_INT24, gomysql.MYSQL_TYPE_FLOAT:
+		return 4, 0, nil
+	case gomysql.MYSQL_TYPE_LONGLONG, gomysql.MYSQL_TYPE_DOUBLE:
+		return 8, 0, nil
+	case gomysql.MYSQL_TYPE_DATE, gomysql.MYSQL_TYPE_DATETIME, gomysql.MYSQL_TYPE_TIMESTAMP, gomysql.MYSQL_TYPE_TIME:
+		if len(p) == 0 {
+			return 0, 0, mysql.ErrMalformed
+		}
+		return 1 + int(p[0]), 1, nil
+	}
+	v, null, n := mysql.LenEncInt(p)
+	if n == 0 || null || v > uint64(len(p)) {
+		return 0, 0, mysql.ErrMalformed
+	}
+	return n + int(v), n, nil
+}
+
+// args returns the payload behind the statement id for target t, whose
+// statement takes n parameters. It is valid until the next call.
+func (ex *execution) args(t *router.Target, n int) []byte {
+	if t.Params == nil && ex.raw != nil {
+		ex.raw[0] = 0 // no cursor: all rows come at once
+		return ex.raw
+	}
+	b := append(ex.buf[:0], 0, 1, 0, 0, 0)
+	if n == 0 {
+		ex.buf = b
+		return b
+	}
+	nulls := len(b)
+	b = append(b, make([]byte, (n+7)/8)...)
+	b = append(b, 1)
+	value := func(i int) (v router.Param) {
+		ref := router.ParamRef{Index: i}
+		if t.Params != nil {
+			ref = t.Params[i]
+		}
+		if ref.Index < 0 {
+			return router.Param{Type: gomysql.MYSQL_TYPE_LONGLONG, Unsigned: true, Value: binary.LittleEndian.AppendUint64(nil, ref.Value)}
+		}
+		return ex.vals[ref.Index]
+	}
+	for i := range n {
+		v := value(i)
+		unsigned := byte(0)
+		if v.Unsigned {
+			unsigned = 0x80
+		}
+		b = append(b, v.Type, unsigned)
+		if v.Null {
+			b[nulls+i/8] |= 1 << (i % 8)
+		}
+	}
+	for i := range n {
+		v := value(i)
+		if v.Null {
+			continue
+		}
+		switch v.Type {
+		case gomysql.MYSQL_TYPE_TINY, gomysql.MYSQL_TYPE_SHORT, gomysql.MYSQL_TYPE_YEAR, gomysql.MYSQL_TYPE_LONG, gomysql.MYSQL_TYPE_INT24,
+			gomysql.MYSQL_TYPE_FLOAT, gomysql.MYSQL_TYPE_LONGLONG, gomysql.MYSQL_TYPE_DOUBLE:
+			b = append(b, v.Value...)
+		case gomysql.MYSQL_TYPE_DATE, gomysql.MYSQL_TYPE_DATETIME, gomysql.MYSQL_TYPE_TIMESTAMP, gomysql.MYSQL_TYPE_TIME:
+			b = append(append(b, byte(len(v.Value))), v.Value...)
+		default:
+			b = mysql.AppendLenEncString(b, v.Value)
+		}
+	}
+	ex.buf = b
+	return b
+}
+
+func (s *Session) comClose(payload []byte) { delete(s.stmts, stmtID(payload)) }
+
+func (s *Session) comReset(payload []byte) error {
+	ps := s.stmts[stmtID(payload)]
+	if ps == nil {
+		return s.fail(unknownStmt(stmtID(payload), "mysqld_stmt_reset"))
+	}
+	ps.long = nil
+	return s.writeOK(&mysql.OK{})
+}
+
+// comLongData collects a parameter's value; it has no answer, and what is
+// wrong with it shows at the execution.
+func (s *Session) comLongData(payload []byte) {
+	ps := s.stmts[stmtID(payload)]
+	if ps == nil || len(payload) < 6 {
+		return
+	}
+	i := int(payload[4]) | int(payload[5])<<8
+	if i >= ps.params {
+		return
+	}
+	if ps.long == nil {
+		ps.long = make([][]byte, ps.params)
+	}
+	if ps.long[i] == nil {
+		ps.long[i] = []byte{}
+	}
+	if len(ps.long[i])+len(payload)-6 > s.gen.cfg.Proxy.PacketBytesMax {
+		return // what is more than max_allowed_packet would be refused by the node
+	}
+	ps.long[i] = append(ps.long[i], payload[6:]...)
+}
+
+// prepareNamed is PREPARE name FROM 'text' or @variable.
+func (s *Session) prepareNamed(l *router.Local) error {
+	textSQL := l.From
+	if strings.HasPrefix(l.From, "@") {
+		got, err := s.ask("SELECT " + l.From)
+		if err != nil {
+			return s.failErr(err)
+		}
+		textSQL = got[0].text
+	}
+	delete(s.named, strings.ToLower(l.Name))
+	ps := &prepared{text: []byte(textSQL)}
+	params, _, err := s.describe(ps)
+	if err != nil {
+		return s.failErr(err)
+	}
+	ps.params = len(params)
+	if s.named == nil {
+		s.named = map[string]*prepared{}
+	}
+	s.named[strings.ToLower(l.Name)] = ps
+	return s.okNothing()
+}
+
+// executeNamed is EXECUTE name USING @a, @b: the text is run with the
+// variables' values as literals, since its answer is in the text protocol.
+func (s *Session) executeNamed(l *router.Local) error {
+	ps := s.named[strings.ToLower(l.Name)]
+	if ps == nil {
+		return s.fail(mysql.Errorf(1243, "Unknown prepared statement handler (%s) given to EXECUTE", l.Name))
+	}
+	if len(l.Using) != ps.params {
+		return s.fail(mysql.Errorf(1210, "Incorrect arguments to EXECUTE"))
+	}
+	values := make([]string, 0, len(l.Using))
+	for _, name := range l.Using {
+		v, ok := s.vars.Get("@" + strings.ToLower(name))
+		if !ok {
+			v = "NULL"
+		}
+		values = append(values, v)
+	}
+	textSQL, err := router.Substitute(ps.text, s.mode, s.charset, values)
+	if err != nil {
+		return s.failErr(err)
+	}
+	return s.statement(textSQL)
+}
+
+func (s *Session) deallocate(l *router.Local) error {
+	if s.named[strings.ToLower(l.Name)] == nil {
+		return s.fail(mysql.Errorf(1243, "Unknown prepared statement handler (%s) given to DEALLOCATE PREPARE", l.Name))
+	}
+	delete(s.named, strings.ToLower(l.Name))
+	return s.okNothing()
+}

@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"bytes"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/backend"
+	"braid/internal/mysql"
+)
+
+// relayed is what an answer passed on to the client said.
+type relayed struct {
+	ok   mysql.OK     // the last packet, as the node sent it
+	err  *mysql.Error // the node's error, which was not yet passed on
+	rows uint64
+	set  bool // it was a result set
+}
+
+// relay passes a node's answer to the client undecoded, but for the names in
+// column definitions and for the last packet, which it rebuilds (rule D6). The
+// answer's first packet was read. The returned error is of a connection; the
+// node's own error is in the result, for the caller to pass on.
+func (s *Session) relay(c *backend.Conn, first []byte, p *place) (relayed, error) {
+	var r relayed
+	for {
+		again, err := s.relayOne(c, first, p, &r)
+		if err != nil || !again {
+			return r, err
+		}
+		if first, err = c.ReadPacket(); err != nil {
+			return r, err
+		}
+	}
+}
+
+// relayOne passes one result on; again says that another follows.
+func (s *Session) relayOne(c *backend.Conn, first []byte, p *place, r *relayed) (again bool, err error) {
+	if len(first) == 0 {
+		return false, mysql.ErrMalformed
+	}
+	r.set = false
+	switch first[0] {
+	case 0:
+		if r.ok, err = mysql.ParseOK(first, false); err != nil {
+			return false, err
+		}
+		if r.ok.Status&gomysql.SERVER_MORE_RESULTS_EXISTS != 0 {
+			more := s.more
+			s.more = true
+			err = s.writeOK(&r.ok)
+			s.more = more
+			return true, err
+		}
+		return false, nil
+	case 0xff:
+		r.err = logical(mysql.ParseError(first), p.schema, p.database)
+		return false, nil
+	case 0xfb:
+		return false, mysql.ErrMalformed // LOCAL INFILE was never offered to the node
+	}
+	n, _, k := mysql.LenEncInt(first)
+	if k == 0 {
+		return false, mysql.ErrMalformed
+	}
+	r.set = true
+	if err = s.c.WritePacket(first); err != nil {
+		return false, err
+	}
+	for range n {
+		def, err := c.ReadPacket()
+		if err != nil {
+			return false, err
+		}
+		if p.schema != p.database {
+			def = s.renameSchema(def, p)
+		}
+		if err := s.c.WritePacket(def); err != nil {
+			return false, err
+		}
+	}
+	if err = s.writeColumnsEnd(0); err != nil {
+		return false, err
+	}
+	var end []byte
+	if s.gen.cfg.Proxy.RelayOff {
+		end, r.rows, err = s.copyRows(c)
+	} else {
+		end, r.rows, err = c.ForwardRows(s.c)
+	}
+	s.srv.stats.relayRows.Add(r.rows)
+	if err != nil {
+		return false, err
+	}
+	if end[0] == 0xff {
+		r.err = logical(mysql.ParseError(end), p.schema, p.database)
+		return false, nil
+	}
+	if r.ok, err = mysql.ParseOK(end, false); err != nil {
+		return false, err
+	}
+	if r.ok.Status&gomysql.SERVER_MORE_RESULTS_EXISTS != 0 {
+		more := s.more
+		s.more = true
+		err = s.writeEnd(r.ok.Status, r.ok.Warnings)
+		s.more = more
+		return true, err
+	}
+	return false, nil
+}
+
+// copyRows is what ForwardRows does, packet by packet: the slow way that tests
+// compare with.
+func (s *Session) copyRows(c *backend.Conn) (end []byte, rows uint64, err error) {
+	for {
+		p, err := c.ReadPacket()
+		if err != nil {
+			return nil, rows, err
+		}
+		if len(p) > 0 && (p[0] == 0xff || p[0] == 0xfe && len(p) < mysql.PacketMax) {
+			return p, rows, nil
+		}
+		if err := s.c.WritePacket(p); err != nil {
+			return nil, rows, err
+		}
+		rows++
+	}
+}
+
+// renameSchema replaces the physical schema in a column definition by the
+// database's name. The result is valid until the next call.
+func (s *Session) renameSchema(def []byte, p *place) []byte {
+	// catalog "def", then the schema
+	if len(def) < 5 || def[0] != 3 {
+		return def
+	}
+	name, _, n := mysql.LenEncString(def[4:])
+	if n == 0 || !bytes.Equal(name, []byte(p.schema)) {
+		return def
+	}
+	s.def = append(s.def[:0], def[:4]...)
+	s.def = mysql.AppendLenEncString(s.def, p.database)
+	s.def = append(s.def, def[4+n:]...)
+	return s.def
+}

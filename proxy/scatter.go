@@ -1,0 +1,446 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sort"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/backend"
+	"braid/internal/mysql"
+	"braid/merge"
+	"braid/router"
+)
+
+// leg of a scattered read: the connection and stream of one target, or of all
+// targets on one node when they share a connection.
+type part struct {
+	p       place
+	targets []int // indexes into route.Targets, run on c in this order
+	c       *backend.Conn
+	rows    mysql.Rows
+	stream  *backend.Rows // the stream under way on c
+	sent    bool          // a statement was sent on c
+	ended   bool          // the answer on c was an error, and so is over
+}
+
+// runScatter runs a read on several shards and merges their rows as streams.
+//
+// Outside a transaction each target has a connection of its own as far as the
+// pools have them free; connections are taken node by node in the order of
+// names, the first one of each node by waiting and further ones only when there
+// are any, so that sessions never wait for each other in a circle (B164). Inside
+// a transaction a node is one stream (rule T18).
+func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
+	parts, err := s.takeParts(plan)
+	if err != nil {
+		return s.failed1(plan, err)
+	}
+	for i := range parts {
+		if err := s.sendPart(&parts[i], plan, ps); err != nil {
+			return s.scatterFailed(parts, plan, &parts[i], err)
+		}
+	}
+	inputs := make([]mysql.Rows, 0, len(parts))
+	names := make([]string, 0, len(parts))
+	for i := range parts {
+		if err := s.openPart(&parts[i], plan, ps); err != nil {
+			return s.scatterFailed(parts, plan, &parts[i], err)
+		}
+		inputs = append(inputs, parts[i].rows)
+		names = append(names, parts[i].p.shard)
+	}
+	out, err := merge.Merge(s.route.Merge, s.route.Limit, inputs, merge.Options{
+		SortBytesMax: s.gen.cfg.Proxy.SortBytesMax, Names: names,
+	})
+	if err != nil {
+		return s.scatterFailed(parts, plan, nil, err)
+	}
+	defer out.Close()
+	cols := out.Columns()
+	for i := range cols {
+		s.logicalColumn(&cols[i], parts, plan)
+	}
+	if err := s.writeColumns(cols, 0); err != nil {
+		s.giveUpParts(parts, plan)
+		return err
+	}
+	var n uint64
+	for {
+		row, err := out.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return s.scatterFailed(parts, plan, nil, err)
+		}
+		if err := s.c.WritePacket(row); err != nil {
+			s.giveUpParts(parts, plan)
+			return err
+		}
+		n++
+	}
+	s.srv.stats.mergeRows.Add(n)
+	s.facts.RowCount, s.facts.FoundRows = -1, n
+	s.warnings, s.warned, s.errored = s.warnings[:0], 0, 0
+	if err := s.finishParts(parts, plan); err != nil {
+		return s.failed1(plan, err)
+	}
+	if err := s.settle(false); err != nil {
+		return s.failErr(err)
+	}
+	return s.writeEnd(0, s.warned)
+}
+
+// logicalColumn puts the database's name for the shard's into a column.
+func (s *Session) logicalColumn(c *mysql.Column, parts []part, plan *router.Plan) {
+	if c.Schema != "" && c.Schema != plan.Database {
+		for i := range parts {
+			if c.Schema == parts[i].p.schema {
+				c.Schema = plan.Database
+				return
+			}
+		}
+	}
+}
+
+// takeParts gets the connections for the route's targets.
+func (s *Session) takeParts(plan *router.Plan) ([]part, error) {
+	targets := s.route.Targets
+	parts := make([]part, 0, len(targets))
+	order := make([]int, len(targets))
+	places := make([]place, len(targets))
+	for i := range targets {
+		order[i], places[i] = i, s.place(plan, targets[i].Shard)
+	}
+	sort.SliceStable(order, func(a, b int) bool { return places[order[a]].node.Name() < places[order[b]].node.Name() })
+	inTx := s.tx != nil && !plan.NoTables
+	for _, i := range order {
+		p := &places[i]
+		var same *part
+		for k := range parts {
+			if parts[k].p.node == p.node {
+				same = &parts[k]
+				break
+			}
+		}
+		if same != nil && inTx {
+			same.targets = append(same.targets, i)
+			continue
+		}
+		var c *backend.Conn
+		var err error
+		if same != nil {
+			ctx, cancel := s.context()
+			c = p.node.TryGet(ctx, s.caps&gomysql.CLIENT_FOUND_ROWS != 0, p.schema, s.vars)
+			cancel()
+			if c == nil {
+				same.targets = append(same.targets, i)
+				continue
+			}
+			s.hold(c)
+		} else if c, err = s.take(plan, p); err != nil {
+			s.giveUpParts(parts, plan)
+			return nil, p.shardError(err)
+		}
+		parts = append(parts, part{p: *p, targets: []int{i}, c: c})
+	}
+	// The merge's ties go by input: by the order of shards.
+	sort.SliceStable(parts, func(a, b int) bool { return parts[a].targets[0] < parts[b].targets[0] })
+	return parts, nil
+}
+
+// sendPart sends the statement of a part: the first of its targets, or, where
+// the merge needs all of them at once, one text that unites them.
+func (s *Session) sendPart(pt *part, plan *router.Plan, ps *execution) error {
+	t := &s.route.Targets[pt.targets[0]]
+	if len(pt.targets) > 1 && len(s.route.Merge.Order) > 0 {
+		united, err := s.route.Unite(plan, pt.targets)
+		if err != nil {
+			return err
+		}
+		t, pt.targets = united, pt.targets[:1]
+		pt.p.shard = "of node " + pt.p.node.Name()
+	}
+	need := s.need(plan, &pt.p)
+	if err := s.sendOnly(pt.c, &need, plan, t, ps); err != nil {
+		return err
+	}
+	pt.sent = true
+	return nil
+}
+
+// openPart reads the beginning of a part's answer.
+func (s *Session) openPart(pt *part, plan *router.Plan, ps *execution) error {
+	st, err := s.openStream(pt)
+	if err != nil {
+		return err
+	}
+	pt.stream, pt.rows = st, st
+	if ps != nil {
+		pt.stream.SetBinary()
+	}
+	if len(pt.targets) > 1 {
+		pt.rows = &chain{s: s, pt: pt, plan: plan, ps: ps, columns: st.Columns()}
+	}
+	return nil
+}
+
+func (s *Session) openStream(pt *part) (*backend.Rows, error) {
+	first, err := pt.c.First()
+	if err != nil {
+		return nil, err
+	}
+	if first[0] == 0xff {
+		return nil, mysql.ParseError(first)
+	}
+	if first[0] == 0 || first[0] == 0xfb {
+		return nil, mysql.ErrMalformed
+	}
+	return pt.c.ReadRows(first, false)
+}
+
+// chain is the rows of several targets on one connection, one target after the
+// other; each statement is sent when the one before has ended.
+type chain struct {
+	s       *Session
+	pt      *part
+	plan    *router.Plan
+	ps      *execution
+	columns []mysql.Column
+	at      int // index into pt.targets
+	err     error
+}
+
+func (ch *chain) Columns() []mysql.Column { return ch.columns }
+func (ch *chain) Binary() bool            { return ch.ps != nil }
+func (ch *chain) Close() error            { return nil }
+
+func (ch *chain) Next() (mysql.Row, error) {
+	if ch.err != nil {
+		return nil, ch.err
+	}
+	for {
+		row, err := ch.pt.stream.Next()
+		if err != io.EOF {
+			ch.err = err
+			return row, err
+		}
+		ch.at++
+		if ch.at == len(ch.pt.targets) {
+			ch.err = io.EOF
+			return nil, io.EOF
+		}
+		if ch.err = ch.next(); ch.err != nil {
+			return nil, ch.err
+		}
+	}
+}
+
+func (ch *chain) next() error {
+	t := &ch.s.route.Targets[ch.pt.targets[ch.at]]
+	if err := ch.s.keepWarnings(ch.pt); err != nil {
+		return err
+	}
+	p := ch.s.place(ch.plan, t.Shard)
+	need := ch.s.need(ch.plan, &p)
+	if err := ch.s.sendOnly(ch.pt.c, &need, ch.plan, t, ch.ps); err != nil {
+		return err
+	}
+	st, err := ch.s.openStream(ch.pt)
+	if err != nil {
+		return err
+	}
+	if ch.ps != nil {
+		st.SetBinary()
+	}
+	if err := merge.SameColumns(ch.columns, st.Columns(), ch.pt.p.shard, p.shard); err != nil {
+		return err
+	}
+	ch.pt.stream = st
+	return nil
+}
+
+// keepWarnings asks a part's connection for the warnings of the stream that ended.
+func (s *Session) keepWarnings(pt *part) error {
+	if pt.stream == nil || pt.stream.End.Warnings == 0 {
+		return nil
+	}
+	s.warned += pt.stream.End.Warnings
+	rows, err := pt.c.Query("SHOW WARNINGS", 1<<16)
+	if err != nil {
+		return err
+	}
+	s.addWarnings(rows)
+	return nil
+}
+
+// drainBytesMax is how much of an answer nobody wants any more is read off a
+// connection before it is cheaper to stop the node.
+const drainBytesMax = 256 << 10
+
+// finishParts gives the connections back after the merge has all it wants.
+func (s *Session) finishParts(parts []part, plan *router.Plan) error {
+	var failed error
+	for i := range parts {
+		pt := &parts[i]
+		if failed != nil {
+			break
+		}
+		if pt.stream != nil && !pt.stream.Ended() {
+			if err := s.stopStream(pt, plan); err != nil {
+				failed = err
+				continue
+			}
+			if pt.c == nil {
+				continue
+			}
+		}
+		if err := s.keepWarnings(pt); err != nil {
+			failed = s.broken(pt.c, plan, &pt.p, err)
+			pt.c = nil
+			continue
+		}
+		var ok mysql.OK
+		if pt.stream != nil {
+			ok = pt.stream.End
+		}
+		s.done(pt.c, plan, &ok)
+		pt.c = nil
+	}
+	if failed != nil {
+		s.giveUpParts(parts, plan)
+	}
+	return failed
+}
+
+// stopStream ends an answer that is not wanted to its end: a pool's connection
+// reads a little on and is otherwise closed, a leg's statement is killed.
+func (s *Session) stopStream(pt *part, plan *router.Plan) error {
+	ended, err := pt.stream.DrainSome(drainBytesMax)
+	if err == nil && ended {
+		return nil
+	}
+	if s.tx != nil && !plan.NoTables {
+		if err == nil {
+			ctx, cancel := s.context()
+			defer cancel()
+			if err = pt.p.node.Kill(ctx, pt.c.ID(), true); err == nil {
+				err = pt.stream.Drain()
+			}
+		}
+		if err == nil {
+			return nil
+		}
+		told := s.broken(pt.c, plan, &pt.p, err)
+		pt.c = nil
+		return told
+	}
+	s.drop(pt.c)
+	pt.c.Destroy()
+	pt.c, pt.stream = nil, nil
+	return nil
+}
+
+// giveUpParts ends a scattered read that failed: pool connections are closed
+// unless their answer is over; legs are stopped and read to the end of their
+// answers, so that the transaction can go on.
+func (s *Session) giveUpParts(parts []part, plan *router.Plan) {
+	inTx := s.tx != nil && !plan.NoTables
+	for i := range parts {
+		pt := &parts[i]
+		if pt.c == nil {
+			continue
+		}
+		if inTx {
+			s.quietLeg(pt)
+		}
+		s.drop(pt.c)
+		if !inTx {
+			if pt.ended || pt.stream != nil && pt.stream.Ended() {
+				pt.c.Release()
+			} else {
+				pt.c.Destroy()
+			}
+		}
+		pt.c = nil
+	}
+}
+
+// quietLeg reads a leg's answer to its end, killing the statement when that is
+// long. A leg that cannot be read is abandoned: the transaction finds it lost.
+func (s *Session) quietLeg(pt *part) {
+	if pt.ended || !pt.sent {
+		return
+	}
+	if pt.stream == nil {
+		st, err := s.openStream(pt)
+		var e *mysql.Error
+		if errors.As(err, &e) && !isPrefix(err) {
+			return // the answer was an error: that is its end
+		}
+		if err != nil {
+			s.tx.Abandon(pt.c)
+			return
+		}
+		pt.stream = st
+	}
+	if ended, err := pt.stream.DrainSome(drainBytesMax); err == nil && ended {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
+	defer cancel()
+	err := pt.p.node.Kill(ctx, pt.c.ID(), true)
+	if err == nil {
+		err = pt.stream.Drain()
+	}
+	if err != nil {
+		s.tx.Abandon(pt.c)
+	}
+}
+
+// scatterFailed answers for a scattered read that failed at one part, or in
+// the merge (at nil).
+func (s *Session) scatterFailed(parts []part, plan *router.Plan, at *part, err error) error {
+	var se *mysql.SocketError
+	if errors.As(err, &se) && se.Side == mysql.ClientSide {
+		s.giveUpParts(parts, plan)
+		return err
+	}
+	if at == nil {
+		// A stream's own end tells which part it was.
+		for i := range parts {
+			if st := parts[i].stream; st != nil && st.Failed() {
+				at = &parts[i]
+				break
+			}
+		}
+	}
+	inTx := s.tx != nil && !plan.NoTables
+	told := err
+	var node *backend.Node
+	if at != nil {
+		node = at.p.node
+		told = at.p.shardError(err)
+		var e *mysql.Error
+		if errors.As(err, &e) && !isPrefix(err) {
+			at.ended = true
+		} else if inTx {
+			s.tx.Abandon(at.c)
+			s.drop(at.c)
+			at.c = nil
+		} else {
+			s.drop(at.c)
+			at.c.Destroy()
+			at.c = nil
+		}
+	}
+	s.giveUpParts(parts, plan)
+	if inTx && node != nil {
+		told = s.tx.Failed(node, told)
+		s.noteEnd()
+	}
+	return s.failed1(plan, told)
+}

@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"strconv"
+	"strings"
+
+	"braid/backend"
+	"braid/conf"
+	"braid/router"
+)
+
+// tablesMax bounds the rows read from information_schema for one shard.
+const tablesMax = 1 << 20
+
+// readDatabase reads one database's tables: columns and keys from the first
+// shard, the names of the tables from all of them, since single tables may live
+// on any.
+func (g *generation) readDatabase(ctx context.Context, d *conf.Database) (*router.Database, *databaseBase, error) {
+	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
+	defer cancel()
+	db := &router.Database{Name: d.Name, Tables: map[string]*router.Table{}, SamePhysical: true}
+	base := &databaseBase{conf: d, isolation: d.Isolation}
+	var shards []router.ShardTables
+	for i, s := range d.Shards {
+		schema := s.Schema
+		if schema == "" {
+			schema = d.Name
+		}
+		node := g.cluster.Node(s.Node)
+		base.nodes = append(base.nodes, node)
+		db.Shards = append(db.Shards, router.Shard{Name: s.Name, Node: s.Node, Schema: schema})
+		db.SamePhysical = db.SamePhysical && schema == d.Name
+		tables, defaults, lower, err := readShard(ctx, node, schema)
+		if err != nil {
+			return nil, nil, fmt.Errorf("shard %s: %w", s.Name, err)
+		}
+		flavour := router.MySQL
+		if node.MariaDB() {
+			flavour = router.MariaDB
+		}
+		if i == 0 {
+			db.Flavour, db.LowerCase, base.defaults = flavour, lower, defaults
+		} else if db.Flavour != flavour {
+			return nil, nil, fmt.Errorf("shard %s is on a %v node and shard %s on a %v one: the nodes of one database must be of one family", d.Shards[0].Name, db.Flavour, s.Name, flavour)
+		}
+		shards = append(shards, tables)
+	}
+	if err := router.BuildTables(db, d, shards); err != nil {
+		return nil, nil, err
+	}
+	return db, base, nil
+}
+
+// readShard reads what one shard's schema holds.
+func readShard(ctx context.Context, node *backend.Node, schema string) (router.ShardTables, nodeDefaults, bool, error) {
+	var def nodeDefaults
+	c, err := node.Own(ctx, schemaTimeout)
+	if err != nil {
+		return nil, def, false, err
+	}
+	defer c.Close()
+	rows, err := c.Query("SELECT @@version, @@global.sql_mode, @@global.time_zone, @@lower_case_table_names", 1)
+	if err != nil {
+		return nil, def, false, err
+	}
+	def = nodeDefaults{version: string(rows[0][0]), sqlMode: string(rows[0][1]), timeZone: string(rows[0][2])}
+	lower := string(rows[0][3]) != "0"
+	lit := quote(schema)
+	if rows, err = c.Query("SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME="+lit, 1); err != nil {
+		return nil, def, false, err
+	}
+	if len(rows) == 0 {
+		return nil, def, false, fmt.Errorf("node %s has no schema %s: create it there, or correct the shard's schema", node.Name(), schema)
+	}
+	tables := map[string]*router.TableInfo{}
+	if rows, err = c.Query("SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA="+lit, tablesMax); err != nil {
+		return nil, def, false, err
+	}
+	for _, r := range rows {
+		tables[string(r[0])] = &router.TableInfo{Name: string(r[0]), View: strings.HasSuffix(string(r[1]), "VIEW")}
+	}
+	rows, err = c.Query("SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, ORDINAL_POSITION FROM information_schema.COLUMNS WHERE TABLE_SCHEMA="+lit+" ORDER BY TABLE_NAME, ORDINAL_POSITION", tablesMax)
+	if err != nil {
+		return nil, def, false, err
+	}
+	for _, r := range rows {
+		t := tables[string(r[0])]
+		if t == nil {
+			continue
+		}
+		pos, _ := strconv.Atoi(string(r[9]))
+		col := router.Column{Name: string(r[1]), DataType: strings.ToLower(string(r[2])), ColumnType: strings.ToLower(string(r[3])),
+			Charset: string(r[4]), Collation: string(r[5]), Nullable: string(r[6]) == "YES", Extra: string(r[8]), Position: pos}
+		if col.DataType == "enum" || col.DataType == "set" {
+			col.ColumnType = string(r[3]) // its members keep their case
+		}
+		if r[7] != nil {
+			s := string(r[7])
+			col.Default = &s
+		}
+		t.Columns = append(t.Columns, col)
+	}
+	rows, err = c.Query("SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA="+lit+" AND NON_UNIQUE=0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", tablesMax)
+	if err != nil {
+		return nil, def, false, err
+	}
+	for _, r := range rows {
+		t := tables[string(r[0])]
+		if t == nil {
+			continue
+		}
+		col := -1 // a functional key part has no column
+		for i := range t.Columns {
+			if t.Columns[i].Name == string(r[2]) {
+				col = i
+			}
+		}
+		t.AddUnique(string(r[1]), col)
+	}
+	out := make(router.ShardTables, 0, len(tables))
+	for _, t := range tables {
+		out = append(out, *t)
+	}
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	return out, def, lower, nil
+}
+
+// quote makes an SQL string literal that means the same under every sql_mode:
+// it must not contain a backslash.
+func quote(s string) string {
+	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+}

@@ -1,0 +1,375 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	"go.uber.org/zap"
+
+	"braid/backend"
+	"braid/internal/mysql"
+	"braid/router"
+)
+
+// Session is one client. One goroutine drives it: it reads a command, carries
+// it out on the nodes, writes the answer. Fields under mu are also looked at by
+// others.
+type Session struct {
+	srv *Server
+	id  uint64
+
+	client
+	user string
+	host string
+
+	// What the client has set.
+	database     string
+	vars         *backend.Vars
+	mode         router.Mode
+	charset      string // character_set_client
+	collation    string // collation_connection
+	autocommit   bool
+	readOnly     bool // session transaction_read_only
+	isolationSet bool // the client chose the isolation level itself
+	loggedIn     *mysql.Login
+	nextLevel    string // one-shot SET TRANSACTION
+	nextAccess   string
+
+	gen   *generation // of the statement, or of the transaction, under way
+	tx    *backend.Tx // nil: none open
+	txOpt backend.TxOptions
+
+	facts    router.Facts
+	warnings []warning
+	warned   uint16 // warning count of the last statement
+	errored  uint16 // error count of the last statement
+
+	query router.Query
+	exec  execution
+	route router.Route
+
+	stmts    map[uint32]*prepared
+	named    map[string]*prepared // PREPARE name FROM
+	stmtNext uint32
+
+	def    []byte // scratch of renameSchema
+	failed uint64 // statements answered with an error
+	ownTx  bool   // the open transaction is the statement's own (autocommit)
+	more   bool   // another result follows in this command (multi-statements)
+
+	mu struct {
+		sync.Mutex
+		began      time.Time // of the statement under way; zero when idle
+		textBuf    []byte    // its beginning, for SHOW PROCESSLIST
+		active     []*backend.Conn
+		killed     bool         // KILL: the session ends
+		stopped    *mysql.Error // why the statement is being stopped
+		deadline   time.Time
+		inTx       bool
+		db         string
+		user, host string
+		since      time.Time // the last statement ended, or the session began
+		socket     net.Conn
+		serial     uint64        // counts statements
+		killDone   chan struct{} // closed when the nodes were told to stop the statement; nil: they are not being told
+	}
+}
+
+// warning is one row of SHOW WARNINGS.
+type warning struct {
+	level   string
+	code    uint16
+	message string
+}
+
+var errQuit = errors.New("client quit")
+
+// run serves the client until it leaves.
+func (s *Session) run(nc net.Conn) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.srv.log.Error("bug: session panicked; its client is closed", zap.Uint64("connection", s.id), zap.Any("panic", r), zap.ByteString("stack", debug.Stack()))
+		}
+		s.close(nc)
+	}()
+	s.mu.Lock()
+	s.mu.since, s.mu.socket = time.Now(), nc
+	s.mu.Unlock()
+	s.gen = s.srv.gen.Load()
+	s.c = mysql.NewConn(nc, mysql.ClientSide, s.gen.cfg.Proxy.PacketBytesMax)
+	if err := s.login(nc); err != nil {
+		return
+	}
+	for {
+		err := s.command()
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, errQuit) {
+			s.srv.log.Debug("session ended", zap.Uint64("connection", s.id), zap.Error(err))
+		}
+		return
+	}
+}
+
+// end rolls back what is open and lets everything go.
+func (s *Session) close(nc net.Conn) {
+	if s.tx != nil {
+		ctx, cancel := s.context()
+		_ = s.tx.Rollback(ctx)
+		cancel()
+		s.tx = nil
+	}
+	s.mu.Lock()
+	active := s.mu.active
+	s.mu.active = nil
+	s.mu.Unlock()
+	for _, c := range active {
+		c.Destroy()
+	}
+	if s.c != nil {
+		_ = s.c.Close()
+	} else {
+		_ = nc.Close()
+	}
+}
+
+// context is for waiting on behalf of a statement: bounded by its timeout.
+func (s *Session) context() (context.Context, context.CancelFunc) {
+	if d := time.Duration(s.gen.cfg.Timeouts.Statement); d > 0 {
+		return context.WithTimeout(context.Background(), d)
+	}
+	return context.WithTimeout(context.Background(), 24*time.Hour)
+}
+
+// login does the handshake and says OK, or why not.
+func (s *Session) login(nc net.Conn) error {
+	_ = nc.SetDeadline(time.Now().Add(time.Duration(s.gen.cfg.Timeouts.Handshake)))
+	login, err := mysql.AcceptHandshake(s.c, s.serverOptions(), s.credential)
+	if err != nil {
+		s.srv.stats.denied.Add(1)
+		var e *mysql.Error
+		if errors.As(err, &e) {
+			s.srv.log.Info("login refused", zap.String("from", nc.RemoteAddr().String()), zap.Uint16("code", e.Code))
+		}
+		return err
+	}
+	s.srv.stats.logins.Add(1)
+	s.caps = login.Capabilities
+	s.begin(login)
+	if login.Database != "" {
+		if e := s.use(login.Database); e != nil {
+			_ = s.writeError(e)
+			_ = s.c.Flush()
+			return e
+		}
+	}
+	if err := s.writeOK(&mysql.OK{}); err != nil {
+		return err
+	}
+	if err := s.c.Flush(); err != nil {
+		return err
+	}
+	return nc.SetDeadline(time.Time{})
+}
+
+// credential looks a user up for the handshake.
+func (s *Session) credential(user string, remote net.Addr) (mysql.Credential, bool) {
+	c, ok := s.gen.secrets[user]
+	return mysql.Credential{Password: c.password, Hash: c.hash}, ok
+}
+
+// version is what the server says it is.
+func (s *Session) version() string {
+	if v := s.gen.cfg.Proxy.Version; v != "" {
+		return v
+	}
+	if b := s.gen.anyBase(""); b != nil {
+		return b.defaults.version
+	}
+	return "8.0.0-braid"
+}
+
+// command reads and answers one command. An error ends the session.
+func (s *Session) command() error {
+	if err := s.c.WaitCommand(); err != nil {
+		return err
+	}
+	s.c.ResetSeq()
+	p, err := s.c.ReadPacket()
+	if err != nil {
+		if errors.Is(err, mysql.ErrPacketTooLarge) {
+			_ = s.writeError(mysql.Errorf(gomysql.ER_NET_PACKET_TOO_LARGE, "Got a packet bigger than 'max_allowed_packet' bytes"))
+			_ = s.c.Flush()
+		}
+		return err
+	}
+	if len(p) == 0 {
+		return mysql.ErrMalformed
+	}
+	if s.tx == nil {
+		s.gen = s.srv.gen.Load()
+	}
+	s.more = false
+	if !s.beginStatement() {
+		_ = s.writeError(mysql.Errorf(1053, "Server shutdown in progress"))
+		_ = s.c.Flush()
+		return errQuit
+	}
+	err = s.dispatch(p[0], p[1:])
+	s.endStatement()
+	if err != nil {
+		return err
+	}
+	return s.c.Flush()
+}
+
+// dispatch answers one command; payload is valid until the client is read again.
+func (s *Session) dispatch(cmd byte, payload []byte) error {
+	switch cmd {
+	case gomysql.COM_QUERY:
+		return s.comQuery(payload)
+	case gomysql.COM_STMT_EXECUTE:
+		return s.comExecute(payload)
+	case gomysql.COM_STMT_PREPARE:
+		return s.comPrepare(payload)
+	case gomysql.COM_STMT_CLOSE:
+		s.comClose(payload)
+		return nil
+	case gomysql.COM_STMT_RESET:
+		return s.comReset(payload)
+	case gomysql.COM_STMT_SEND_LONG_DATA:
+		s.comLongData(payload)
+		return nil
+	case gomysql.COM_STMT_FETCH:
+		return s.writeError(mysql.Errorf(1421, "The statement (%d) has no open cursor.", stmtID(payload)))
+	case gomysql.COM_PING:
+		return s.writeOK(&mysql.OK{})
+	case gomysql.COM_INIT_DB:
+		if e := s.use(string(payload)); e != nil {
+			return s.writeError(e)
+		}
+		return s.writeOK(&mysql.OK{})
+	case gomysql.COM_QUIT:
+		return errQuit
+	case gomysql.COM_FIELD_LIST:
+		return s.comFieldList(payload)
+	case gomysql.COM_STATISTICS:
+		return s.comStatistics()
+	case gomysql.COM_RESET_CONNECTION:
+		return s.comResetConnection()
+	case gomysql.COM_CHANGE_USER:
+		return s.comChangeUser(payload)
+	case gomysql.COM_SET_OPTION:
+		return s.comSetOption(payload)
+	case gomysql.COM_PROCESS_KILL:
+		if len(payload) < 4 {
+			return mysql.ErrMalformed
+		}
+		id := uint64(payload[0]) | uint64(payload[1])<<8 | uint64(payload[2])<<16 | uint64(payload[3])<<24
+		return s.kill(router.Kill{ID: id})
+	case gomysql.COM_DEBUG:
+		return s.writeError(mysql.Errorf(1227, "Access denied; you need (at least one of) the SUPER privilege(s) for this operation"))
+	default:
+		return s.writeError(mysql.Errorf(gomysql.ER_UNKNOWN_COM_ERROR, "Unknown command"))
+	}
+}
+
+// beginStatement notes that a command is under way; false when the session is
+// to leave instead.
+func (s *Session) beginStatement() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.mu.killed {
+		return false
+	}
+	s.mu.began = time.Now()
+	s.mu.stopped, s.mu.killDone = nil, nil
+	s.mu.serial++
+	s.mu.deadline = time.Time{}
+	if d := time.Duration(s.gen.cfg.Timeouts.Statement); d > 0 {
+		s.mu.deadline = s.mu.began.Add(d)
+	}
+	return true
+}
+
+func (s *Session) endStatement() {
+	s.mu.Lock()
+	s.mu.began, s.mu.since = time.Time{}, time.Now()
+	s.mu.inTx = s.tx != nil
+	s.mu.db = s.database
+	s.mu.textBuf = s.mu.textBuf[:0]
+	s.mu.Unlock()
+}
+
+// hold notes that a backend connection works for this session, so that KILL,
+// timeouts and a client that leaves reach it.
+func (s *Session) hold(c *backend.Conn) {
+	s.mu.Lock()
+	s.mu.active = append(s.mu.active, c)
+	s.mu.Unlock()
+}
+
+// drop is the end of hold. It returns why the statement was stopped meanwhile, or nil.
+func (s *Session) drop(c *backend.Conn) *mysql.Error {
+	s.mu.Lock()
+	if done := s.mu.killDone; done != nil {
+		// A KILL on its way must not hit whoever has the connection next.
+		s.mu.Unlock()
+		<-done
+		s.mu.Lock()
+	}
+	defer s.mu.Unlock()
+	for i, x := range s.mu.active {
+		if x == c {
+			last := len(s.mu.active) - 1
+			s.mu.active[i] = s.mu.active[last]
+			s.mu.active[last] = nil
+			s.mu.active = s.mu.active[:last]
+			break
+		}
+	}
+	return s.mu.stopped
+}
+
+// leave makes the session end: at once with force, otherwise when it is
+// between statements and has no transaction open.
+func (s *Session) leave(force bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if force || s.mu.began.IsZero() && !s.mu.inTx {
+		s.mu.killed = true
+		if s.c != nil {
+			s.c.Interrupt()
+		}
+		for _, c := range s.mu.active {
+			c.Interrupt()
+		}
+	}
+}
+
+// idleTimeout is how long the client may be silent; 0: for ever.
+func (s *Session) idleTimeout() int64 {
+	return int64(s.srv.gen.Load().cfg.Timeouts.Idle)
+}
+
+// idleSince is when the last statement ended.
+func (s *Session) idleSince() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.since
+}
+
+// clientSocket is the client's socket, when it can be looked at.
+func (s *Session) clientSocket() (syscall.Conn, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sc, ok := s.mu.socket.(syscall.Conn)
+	return sc, ok
+}

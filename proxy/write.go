@@ -1,0 +1,279 @@
+package proxy
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"braid/backend"
+	"braid/internal/mysql"
+	"braid/router"
+)
+
+// nodeWrites are the targets of one node, which share its leg.
+type nodeWrites struct {
+	p       place
+	c       *backend.Conn
+	targets []int
+}
+
+// runWrite runs a write on several shards inside the open transaction: nodes
+// in parallel, the shards of one node one after the other. When it fails
+// anywhere it is undone everywhere (rule T13), and the client gets the error of
+// the earliest target.
+func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
+	var nodes []nodeWrites
+	targets := s.route.Targets
+	for i := range targets {
+		p := s.place(plan, targets[i].Shard)
+		found := false
+		for k := range nodes {
+			if nodes[k].p.node == p.node {
+				nodes[k].targets, found = append(nodes[k].targets, i), true
+			}
+		}
+		if !found {
+			nodes = append(nodes, nodeWrites{p: p, targets: []int{i}})
+		}
+	}
+	for k := range nodes {
+		c, err := s.take(plan, &nodes[k].p)
+		if err != nil {
+			s.dropWrites(nodes)
+			return s.failed1(plan, nodes[k].p.shardError(err))
+		}
+		nodes[k].c = c
+	}
+	if !s.ownTx {
+		conns := make([]*backend.Conn, len(nodes))
+		for k := range nodes {
+			conns[k] = nodes[k].c
+		}
+		if err := s.tx.Guard(conns...); err != nil {
+			s.dropWrites(nodes)
+			told := s.tx.Failed(nodes[0].p.node, nodes[0].p.shardError(err))
+			s.noteEnd()
+			return s.failed1(plan, told)
+		}
+	}
+	s.warnings = s.warnings[:0]
+	sum := writeSum{verb: plan.Verb}
+	var failure error
+	for round := 0; failure == nil; round++ {
+		sent := 0
+		failures := make(map[int]writeFailure) // by target
+		waits := make([]bool, len(nodes))
+		for k := range nodes {
+			n := &nodes[k]
+			if round >= len(n.targets) {
+				continue
+			}
+			i := n.targets[round]
+			n.p = s.place(plan, targets[i].Shard)
+			need := s.need(plan, &n.p)
+			need.Write = true
+			if err := s.sendOnly(n.c, &need, plan, &targets[i], ps); err != nil {
+				failures[i] = writeFailure{n, err}
+				s.tx.Abandon(n.c)
+				continue
+			}
+			waits[k] = true
+			sent++
+		}
+		for k := range nodes {
+			if !waits[k] {
+				continue
+			}
+			n := &nodes[k]
+			i := n.targets[round]
+			if err := s.readWrite(n, &sum, &targets[i], plan); err != nil {
+				failures[i] = writeFailure{n, err}
+				if backend.IsLost(err) || isPrefix(err) {
+					s.tx.Abandon(n.c)
+				}
+			}
+		}
+		if len(failures) > 0 {
+			failure = s.judge(failures)
+			break
+		}
+		if sent == 0 {
+			break
+		}
+	}
+	s.dropWrites(nodes)
+	if failure != nil {
+		return s.writeFailed(plan, nodes, failure)
+	}
+	ok := sum.ok(plan)
+	s.facts.RowCount, s.facts.FoundRows = int64(ok.AffectedRows), 0
+	s.warned, s.errored = ok.Warnings, 0
+	if plan.GeneratesID && ok.InsertID != 0 {
+		s.facts.LastInsertID = ok.InsertID
+	}
+	if err := s.settle(false); err != nil {
+		return s.failErr(err)
+	}
+	return s.writeOK(&ok)
+}
+
+// writeFailure is what went wrong with one target.
+type writeFailure struct {
+	n   *nodeWrites
+	err error
+}
+
+// judge tells the transaction of all that went wrong in a round, and returns
+// what the client is told: the earliest target's error, unless another one
+// ended the transaction.
+func (s *Session) judge(failures map[int]writeFailure) error {
+	at := make([]int, 0, len(failures))
+	for i := range failures {
+		at = append(at, i)
+	}
+	sort.Ints(at)
+	var told, ended error
+	for _, i := range at {
+		f := failures[i]
+		active := !s.tx.Over()
+		e := s.tx.Failed(f.n.p.node, f.n.p.shardError(f.err))
+		if told == nil {
+			told = e
+		}
+		if active && s.tx.Over() && ended == nil {
+			ended = e
+		}
+	}
+	if ended != nil {
+		return ended
+	}
+	return told
+}
+
+func (s *Session) dropWrites(nodes []nodeWrites) {
+	for k := range nodes {
+		if nodes[k].c != nil {
+			s.drop(nodes[k].c)
+		}
+	}
+}
+
+// writeFailed undoes a failed write on all its nodes and answers with the error.
+func (s *Session) writeFailed(plan *router.Plan, nodes []nodeWrites, failure error) error {
+	if !s.ownTx && !s.tx.Over() {
+		conns := make([]*backend.Conn, len(nodes))
+		for k := range nodes {
+			conns[k] = nodes[k].c
+		}
+		ctx, cancel := s.context()
+		if err := s.tx.Undo(ctx, conns...); err != nil {
+			failure = err
+		}
+		cancel()
+	}
+	s.noteEnd()
+	return s.failed1(plan, failure)
+}
+
+// readWrite reads one target's answer and adds it up.
+func (s *Session) readWrite(n *nodeWrites, sum *writeSum, t *router.Target, plan *router.Plan) error {
+	first, err := n.c.First()
+	if err != nil {
+		return err
+	}
+	switch first[0] {
+	case 0xff:
+		return mysql.ParseError(first)
+	case 0:
+	default:
+		return fmt.Errorf("a write on several shards answered with rows: %w", mysql.ErrMalformed)
+	}
+	ok, err := mysql.ParseOK(first, false)
+	if err != nil {
+		return err
+	}
+	if ok.Warnings > 0 {
+		rows, err := n.c.Query("SHOW WARNINGS", 1<<16)
+		if err != nil {
+			return err
+		}
+		s.addWarnings(rows)
+	}
+	sum.add(&ok, t.Rows, plan.Kind == router.KindBroadcast)
+	return nil
+}
+
+// writeSum adds up the OKs of a write's shards into the one that a single
+// server would have given.
+type writeSum struct {
+	verb     string
+	affected uint64
+	warnings uint64
+	insertID uint64
+	rows     int // of an INSERT, over all targets
+	info     infoSum
+	any      bool
+}
+
+// add counts one shard's answer; rows is how many rows of an INSERT it got.
+// A copy of a global table counts once.
+func (w *writeSum) add(ok *mysql.OK, rows int, copies bool) {
+	if copies && w.any {
+		return
+	}
+	w.any = true
+	w.affected += ok.AffectedRows
+	w.warnings += uint64(ok.Warnings)
+	if ok.InsertID != 0 && (w.insertID == 0 || ok.InsertID < w.insertID) {
+		w.insertID = ok.InsertID
+	}
+	w.rows += rows
+	if ok.Info != "" {
+		w.info.add(ok.Info)
+		return
+	}
+	if rows == 1 {
+		// A one-row INSERT has no info; as part of a longer one its duplicate counts.
+		switch {
+		case w.verb == "REPLACE" && ok.AffectedRows > 1, w.verb == "INSERT" && ok.AffectedRows != 1:
+			w.info.duplicates++
+		}
+	}
+}
+
+func (w *writeSum) ok(plan *router.Plan) mysql.OK {
+	o := mysql.OK{AffectedRows: w.affected, Warnings: uint16(min(w.warnings, 65535)), InsertID: w.insertID}
+	switch {
+	case w.rows > 1:
+		o.Info = fmt.Sprintf("Records: %d  Duplicates: %d  Warnings: %d", w.rows, w.info.duplicates, w.warnings)
+	case w.info.matched:
+		o.Info = fmt.Sprintf("Rows matched: %d  Changed: %d  Warnings: %d", w.info.first, w.info.second, w.warnings)
+	case w.info.seen:
+		o.Info = fmt.Sprintf("Records: %d  Duplicates: %d  Warnings: %d", w.info.first, w.info.duplicates, w.warnings)
+	}
+	return o
+}
+
+// infoSum adds up the info texts of OK packets.
+type infoSum struct {
+	seen, matched bool
+	first, second uint64 // records, or rows matched and changed
+	duplicates    uint64
+}
+
+func (f *infoSum) add(info string) {
+	f.seen = true
+	var a, b, c uint64
+	if n, _ := fmt.Sscanf(info, "Rows matched: %d  Changed: %d  Warnings: %d", &a, &b, &c); n == 3 {
+		f.matched = true
+		f.first += a
+		f.second += b
+		return
+	}
+	if strings.HasPrefix(info, "Records:") {
+		if n, _ := fmt.Sscanf(info, "Records: %d  Duplicates: %d  Warnings: %d", &a, &b, &c); n == 3 {
+			f.first += a
+			f.duplicates += b
+		}
+	}
+}
