@@ -35,7 +35,8 @@ const (
 
 // key is a Key made ready for one layout.
 type key struct {
-	col      int
+	col      int // where the compared value is
+	shown    int // where the value itself is
 	form     form
 	binary   bool // rows are in the binary protocol
 	unsigned bool
@@ -83,7 +84,7 @@ func compileKeys(keys []Key, l *layout, opt *Options) (keyset, error) {
 }
 
 func compileKey(k *Key, l *layout, opt *Options, u use) (key, error) {
-	out := key{binary: l.binary, desc: k.Desc}
+	out := key{binary: l.binary, desc: k.Desc, shown: k.Col}
 	for _, col := range [...]int{k.Col, k.Weight, k.NumericCol} {
 		if col < -1 || col >= len(l.cols) || k.Col < 0 {
 			return out, broken("Merge key names column %d of %d", col, len(l.cols))
@@ -232,11 +233,13 @@ func (k *key) parse(c *cell, v []byte) (ok bool) {
 		u, ok = k.prefix(v), true
 		c.b, c.wide = v, true
 	case formDecimal:
-		var d decimal
-		var n int64
-		var exact bool
-		d, ok = splitDecimal(v)
-		n, exact = d.scaled(k.scale)
+		n, exact := shortDecimal(v, k.scale)
+		ok = exact
+		if !exact {
+			var d decimal
+			d, ok = splitDecimal(v)
+			n, exact = d.scaled(k.scale)
+		}
 		u = uint64(n) ^ signBit
 		c.b, c.wide = v, !exact
 	case formDouble:

@@ -175,6 +175,13 @@ func TestMalformedRows(t *testing.T) {
 			}
 		}
 	}
+	weighed := Key{Col: 0, Weight: 1, NumericCol: -1, Pad: Padding{Mode: NoPad}}
+	in := shardsOf([]mysql.Column{textCol("c"), bytesCol("w")}, false, [][]value{{"x", nil}}, nil)
+	if out, err := Merge(&Spec{Order: []Key{weighed}}, Limit{}, in, Options{}); err != nil {
+		t.Fatal(err)
+	} else if _, err = out.Next(); err == nil {
+		t.Error("a value without a weight was taken for NULL")
+	}
 	for _, bad := range []string{"", "-", "x", "1x", "9223372036854775808", "18446744073709551616", "-9223372036854775809"} {
 		in := shardsOf(cols[:1], false, [][]value{{raw{text: bad}}}, nil)
 		out, err := Merge(&Spec{Order: []Key{at(0)}}, Limit{}, in, Options{})

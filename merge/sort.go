@@ -47,7 +47,7 @@ func newSorter(from func() (mysql.Row, error), spec *Spec, l *layout, lim Limit,
 	}
 	n := 0
 	for _, k := range keys.keys {
-		n = max(n, k.col+1)
+		n = max(n, k.col+1, k.shown+1)
 	}
 	s.fields = make([]field, n)
 	s.spare = make([]cell, len(keys.keys))

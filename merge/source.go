@@ -19,28 +19,29 @@ type source struct {
 	keys  keyset
 	names func(int) string
 
-	scan   int     // leading columns a key lies in
-	fields []field // scratch of scan
-	cells  []cell  // len(keys) for each input
-	rows   []mysql.Row
-	done   []bool
-	losers []int32 // losers[1:k]; losers[0] is the winner
-	cur    int     // the input of the current row
+	scan   int         // leading columns a key lies in
+	fields []field     // scratch of scan
+	cells  []cell      // len(keys) for each input
+	rows   []mysql.Row // nil for an input that has ended
+	losers []int32     // losers[1:k]; losers[0] is the winner
+	cur    int         // the input of the current row
 	begun  bool
 
 	comparisons int // counted for tests
 }
 
+// rankDone is the rank of an input that has ended, behind all values and NULL.
+const rankDone = 2
+
 func newSource(in []mysql.Rows, l *layout, keys keyset, names func(int) string) *source {
 	s := &source{in: in, lay: l, keys: keys, names: names}
 	for _, k := range keys.keys {
-		s.scan = max(s.scan, k.col+1)
+		s.scan = max(s.scan, k.col+1, k.shown+1)
 	}
 	s.fields = make([]field, s.scan)
 	if len(keys.keys) > 0 {
 		s.cells = make([]cell, len(in)*len(keys.keys))
 		s.rows = make([]mysql.Row, len(in))
-		s.done = make([]bool, len(in))
 		s.losers = make([]int32, len(in))
 	}
 	return s
@@ -68,7 +69,7 @@ func (s *source) next() (mysql.Row, error) {
 	if s.keys.unsure {
 		return nil, unsureError()
 	}
-	if s.done[s.cur] {
+	if s.cells[s.cur*len(s.keys.keys)].rank == rankDone {
 		return nil, io.EOF
 	}
 	return s.rows[s.cur], nil
@@ -93,16 +94,20 @@ func (s *source) current() []cell {
 // read takes the next row of input i and parses its keys.
 func (s *source) read(i int) error {
 	row, err := s.in[i].Next()
+	n := len(s.keys.keys)
+	cells := s.cells[i*n : i*n+n]
 	if err == io.EOF {
-		s.done[i], s.rows[i] = true, nil
+		s.rows[i] = nil
+		for c := range cells {
+			cells[c] = cell{rank: rankDone}
+		}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	s.rows[i] = row
-	n := len(s.keys.keys)
-	if !parseCells(s.keys.keys, s.cells[i*n:i*n+n], s.lay, row, s.fields) {
+	if !parseCells(s.keys.keys, cells, s.lay, row, s.fields) {
 		return broken("Malformed row from shard %s", s.names(i))
 	}
 	return nil
@@ -111,6 +116,9 @@ func (s *source) read(i int) error {
 // parseCells reads a row's key values; fields is scratch for the columns up to
 // the last key's.
 func parseCells(keys []key, cells []cell, l *layout, row []byte, fields []field) bool {
+	if len(fields) == 1 && !l.binary && len(keys) == 1 && len(row) > 0 && row[0] < 251 && int(row[0]) < len(row) {
+		return keys[0].parse(&cells[0], row[1:1+row[0]]) // the usual case, for speed
+	}
 	if _, ok := l.scan(row, len(fields), fields); !ok {
 		return false
 	}
@@ -118,6 +126,10 @@ func parseCells(keys []key, cells []cell, l *layout, row []byte, fields []field)
 		k, c := &keys[j], &cells[j]
 		f := fields[k.col]
 		if f.null() {
+			// WEIGHT_STRING of what is no string, or too long, is NULL too.
+			if !fields[k.shown].null() {
+				return false
+			}
 			k.parseNull(c)
 		} else if !k.parse(c, f.of(row)) {
 			return false
@@ -128,11 +140,15 @@ func parseCells(keys []key, cells []cell, l *layout, row []byte, fields []field)
 
 // beats tells whether input i's row comes before input j's.
 func (s *source) beats(i, j int) bool {
-	if s.done[i] || s.done[j] {
-		return !s.done[i] || s.done[j] && i < j
-	}
 	s.comparisons++
 	n := len(s.keys.keys)
+	x, y := &s.cells[i*n], &s.cells[j*n]
+	if x.rank != y.rank {
+		return x.rank < y.rank
+	}
+	if x.u != y.u {
+		return x.u < y.u
+	}
 	c := s.keys.compare(s.cells[i*n:i*n+n], s.cells[j*n:j*n+n])
 	return c < 0 || c == 0 && i < j
 }

@@ -65,6 +65,10 @@ func (s *sum) add(v []byte, c *mysql.Column, isBinary bool) (ok bool) {
 		s.addSmall(int64(u))
 		return ok
 	}
+	if n, ok := shortDecimal(v, s.scale); ok {
+		s.addSmall(n)
+		return true
+	}
 	d, ok := splitDecimal(v)
 	if !ok || len(d.frac) > s.scale {
 		return false

@@ -151,6 +151,39 @@ func (d decimal) scaled(scale int) (n int64, exact bool) {
 	return n, exact
 }
 
+// shortDecimal gives v * 10^scale for a DECIMAL of at most 18 digits that has
+// exactly so many decimals; ok is false for any other text, well-formed or not.
+func shortDecimal(v []byte, scale int) (n int64, ok bool) {
+	neg := len(v) > 0 && v[0] == '-'
+	if neg {
+		v = v[1:]
+	}
+	point := len(v)
+	if scale > 0 {
+		point -= scale + 1
+	}
+	if point < 1 || len(v) > 18 {
+		return 0, false
+	}
+	for i, c := range v {
+		d := c - '0'
+		if d > 9 {
+			if i != point || c != '.' {
+				return 0, false
+			}
+			continue
+		}
+		n = n*10 + int64(d)
+	}
+	if point < len(v) && v[point] != '.' {
+		return 0, false
+	}
+	if neg {
+		n = -n
+	}
+	return n, true
+}
+
 // compareDecimals compares two DECIMAL texts of any length.
 func compareDecimals(a, b []byte) int {
 	x, _ := splitDecimal(a)
