@@ -69,6 +69,7 @@ func TestAggregates(t *testing.T) {
 		{"avg of bigint unsigned (B010)", []mysql.Column{decCol("a", 4), decCol("s", 0), intCol("n")}, Agg{Kind: AggAvg, SumCol: 1, CountCol: 2}, [][]value{{"0.0000", "36893488147419103230", 2}, {"0.0000", "9223372036854775813", 2}}, "11529215046068469760.7500,36893488147419103230,2"},
 		{"avg rounds half away from zero", []mysql.Column{decCol("a", 4), decCol("s", 0), intCol("n")}, Agg{Kind: AggAvg, SumCol: 1, CountCol: 2}, [][]value{{nil, "-1", 30000}, {nil, "-2", 30000}}, "-0.0001,-1,30000"},
 		{"avg cuts after nine decimals", []mysql.Column{decCol("a", 9), decCol("s", 5), intCol("n")}, Agg{Kind: AggAvg, SumCol: 1, CountCol: 2}, [][]value{{nil, "0.00002", 1}, {nil, "0.00000", 2}}, "0.000006666,0.00002,1"},
+		{"avg beyond 64 bits", []mysql.Column{decCol("a", 4), decCol("s", 0), intCol("n")}, Agg{Kind: AggAvg, SumCol: 1, CountCol: 2}, [][]value{{nil, "999999999999999999", 1}, {nil, "1", 2}}, "333333333333333333.3333,999999999999999999,1"},
 		{"avg of nothing", []mysql.Column{decCol("a", 4), decCol("s", 0), intCol("n")}, Agg{Kind: AggAvg, SumCol: 1, CountCol: 2}, [][]value{{nil, nil, 0}, {nil, nil, 0}}, "NULL,NULL,0"},
 		{"avg with one shard empty", []mysql.Column{decCol("a", 4), decCol("s", 0), intCol("n")}, Agg{Kind: AggAvg, SumCol: 1, CountCol: 2}, [][]value{{nil, nil, 0}, {"0.6667", "2", 3}}, "0.6667,NULL,0"},
 		{"avg of double", []mysql.Column{dblCol("a"), dblCol("s"), intCol("n")}, Agg{Kind: AggAvg, SumCol: 1, CountCol: 2}, [][]value{{1.0, 1.0, 1}, {0.5, 1.0, 2}}, "0.6666666666666666,1,1"},
@@ -208,7 +209,7 @@ func TestDistinctRows(t *testing.T) {
 	})
 }
 
-// TestDistinctNegativeZero is B036; a DECIMAL among the keys is told apart
+// TestDistinctNumbers: -0 and 0 are one (B036); a DECIMAL among the keys is told apart
 // beyond 18 digits, also when the group's first value is the short one.
 func TestDistinctNumbers(t *testing.T) {
 	cols := []mysql.Column{dblCol("d")}

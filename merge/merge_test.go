@@ -194,6 +194,47 @@ func TestMalformedRows(t *testing.T) {
 	}
 }
 
+// TestRandomBytes: whatever a shard sends, merging it does not panic and ends.
+func TestRandomBytes(t *testing.T) {
+	const seed = 4
+	r := rand.New(rand.NewPCG(seed, seed))
+	for range 3000 {
+		isBinary := r.IntN(2) == 0
+		cols := []mysql.Column{intCol("a"), decCol("b", 2), dblCol("c"), bytesCol("d"), col("e", gomysql.MYSQL_TYPE_DATETIME, 0, 6), col("f", gomysql.MYSQL_TYPE_TIME, 0, 0)}
+		in := make([]mysql.Rows, 3)
+		for i := range in {
+			m := &memRows{cols: cols, binary: isBinary}
+			for range 3 {
+				row := encode(cols, isBinary, r.IntN(9), "1.50", 2.5, "abc", raw{"2024-02-03 04:05:06.000007", temporal(2024, 2, 3, 4, 5, 6, 7)}, clock(r.Int64N(1e12)))
+				for range 1 + r.IntN(3) {
+					row[r.IntN(len(row))] = byte(r.Uint32())
+				}
+				m.rows = append(m.rows, row[:len(row)-r.IntN(2)])
+			}
+			in[i] = m
+		}
+		spec := &Spec{Visible: 1 + r.IntN(6), Order: []Key{at(r.IntN(6)), desc(r.IntN(6))}}
+		if r.IntN(2) == 0 {
+			spec.Group, spec.Aggregate = spec.Order[:1], true
+			spec.Aggs = []Agg{{Kind: AggCount, Col: 0}, {Kind: AggSum, Col: 1}, {Kind: AggMax, Col: 3, Weight: -1}, {Kind: AggMin, Col: 4, Weight: -1}}
+		}
+		out, err := Merge(spec, Limit{}, in, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for ; err == nil; n++ {
+			_, err = out.Next()
+		}
+		var e *mysql.Error
+		if n > 10 || err != io.EOF && !errors.As(err, &e) {
+			t.Fatalf("%d rows, %v", n, err)
+		}
+		out.Close()
+		wantClosed(t, in)
+	}
+}
+
 func TestLimitStopsReading(t *testing.T) {
 	cols := []mysql.Column{intCol("a")}
 	in := shardsOf(cols, false, [][]value{{1}, {3}, {5}, {7}}, [][]value{{2}, {4}, {6}})
@@ -317,6 +358,8 @@ func TestBeyondMaxSortLength(t *testing.T) {
 		{"differ in front", "\x00\x42" + long, "\x00\x43" + long, false, Options{PerKeyWeightCut: 64}, false},
 		{"a cut within the cached prefix", "\x00\x42\x00\x43", "\x00\x42\x00\x44", false, Options{PerKeyWeightCut: 4}, true},
 		{"bytes", long + "a", long + "b", true, Options{PerKeyWeightCut: 64}, true},
+		{"bytes near the cut", long[:58] + "a", long[:58] + "b", true, Options{PerKeyWeightCut: 64}, true},
+		{"bytes in front of the cut", long[:50] + "a", long[:50] + "b", true, Options{PerKeyWeightCut: 64}, false},
 		{"bytes, MySQL", long + "a", long + "b", true, Options{PerKeyWeightCut: 64, CutPadOnly: true}, false},
 		{"padded text, MySQL", long + "a", long + "b", false, Options{PerKeyWeightCut: 64, CutPadOnly: true}, true},
 	} {

@@ -32,7 +32,8 @@ type Spec struct {
 
 	// Sort is applied to the combined rows where the wanted order is not the
 	// stream's (ORDER BY COUNT(*)): top-n in memory when there is a limit, else
-	// a full sort within the limit of bytes. Ties keep the stream's order.
+	// a full sort within the limit of bytes. Ties keep the stream's order. The
+	// keys may be hidden columns, and columns of Aggs.
 	Sort []Key
 }
 
@@ -86,7 +87,8 @@ const (
 	AggAvgDistinct
 )
 
-// Agg combines one column.
+// Agg combines one column. Merge answers 1235 for SUM and AVG of DOUBLE(M,D) in
+// text rows, whose partial sums come rounded, and for bit aggregates of binary strings.
 type Agg struct {
 	Kind     AggKind
 	Col      int
