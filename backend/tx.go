@@ -354,8 +354,9 @@ func (t *Tx) open(ctx context.Context, l *leg, vars *Vars) (gtrid string, err er
 			return "", err
 		}
 		if t.o.Snapshot {
-			// A branch cannot be begun WITH CONSISTENT SNAPSHOT (rule T14).
-			if err := c.Queue("DO (SELECT id FROM braid.node LIMIT 1)"); err != nil {
+			// A branch cannot be begun WITH CONSISTENT SNAPSHOT (rule T14). A read
+			// opens the view; DO with a subquery would not, it locks instead.
+			if err := c.Queue("SELECT id FROM braid.node LIMIT 1 INTO @braid_snapshot"); err != nil {
 				return "", err
 			}
 		}
