@@ -38,7 +38,7 @@ func braid(t *testing.T, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Env = append(os.Environ(), "BRAID_TEST_MAIN=1")
+	cmd.Env = append(os.Environ(), "BRAID_TEST_MAIN=1", "GORACE=atexit_sleep_ms=0") // with -race, a process else sleeps a second before it ends
 	return cmd
 }
 
