@@ -85,7 +85,7 @@ func bench() error {
 	flag.DurationVar(&set.warm, "warm", 300*time.Millisecond, "warm-up before it")
 	flag.Uint64Var(&set.seed, "seed", uint64(time.Now().UnixNano()), "of the order and the keys")
 	flag.BoolVar(&set.floor, "floor", false, "measure a bare Go relay too")
-	flag.StringVar(&set.profile, "profile", "", "write a CPU profile of text point selects to this file (part allocs)")
+	flag.StringVar(&set.profile, "profile", "", "write a CPU profile of text point selects to this file, and one of allocations to FILE.allocs (part allocs)")
 	only := flag.String("only", strings.Join(names, ","), "the parts to run")
 	conns := flag.String("conns", "1,16", "connections of point selects; 64 is for goal 8")
 	gate := flag.Bool("gate", false, "fail when a point select costs more than -ratio times haproxy's")

@@ -138,7 +138,8 @@ func pairedAcross(of, base []sample, figure func(sample) float64) float64 {
 	return median(v)
 }
 
-// printCells prints a table of medians, with ratios to base where a cell has it.
+// printCells prints CPU per query (or row) and the rest:
+// a table of medians, with ratios to base where a cell has it.
 func printCells(cells []*cell, all map[*cell]series, base *target) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer w.Flush()
@@ -155,6 +156,10 @@ func printCells(cells []*cell, all map[*cell]series, base *target) {
 	}
 	for _, c := range cells {
 		s := all[c]
+		digits := 1
+		if c.perRow {
+			digits = 3
+		}
 		for _, t := range c.targets {
 			cpu, user, ratio, userRatio := math.NaN(), math.NaN(), math.NaN(), math.NaN()
 			if t.child != nil {
@@ -163,7 +168,7 @@ func printCells(cells []*cell, all map[*cell]series, base *target) {
 					ratio, userRatio = s.paired(t, base, cpuOf), s.paired(t, base, userOf)
 				}
 			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t\n", c.name, t.name, number(cpu, 2), number(user, 2), number(ratio, 2), number(userRatio, 2),
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t\n", c.name, t.name, number(cpu, digits), number(user, digits), number(ratio, 2), number(userRatio, 2),
 				s.median(t, qpsOf), s.median(t, p50Of), s.median(t, p95Of))
 		}
 	}

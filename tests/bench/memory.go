@@ -48,7 +48,8 @@ func idleMemory(ctx context.Context, s *site, set *settings) error {
 }
 
 // allocations measures heap allocations of point selects in Braid's process:
-// goal 21. With settings.profile it also takes a CPU profile.
+// goal 21. With settings.profile it also takes profiles of
+// CPU and allocations.
 func allocations(ctx context.Context, s *site, set *settings) error {
 	w, err := s.startWatched([]string{s.plain})
 	if err != nil {
@@ -93,6 +94,9 @@ func allocations(ctx context.Context, s *site, set *settings) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.call("stop")
+	if _, err := w.call("stop"); err != nil {
+		return err
+	}
+	_, err = w.call("heap " + set.profile + ".allocs")
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"text/tabwriter"
 )
@@ -14,6 +15,17 @@ type goal struct {
 	got       float64
 	must, aim float64
 	unit      string
+}
+
+// verdict judges the figure as it is shown, to two places.
+func (g *goal) verdict() string {
+	switch got := math.Round(g.got*100) / 100; {
+	case got <= g.aim:
+		return "reached"
+	case got <= g.must:
+		return "held"
+	}
+	return "MISSED" // also when it is not a number
 }
 
 // report collects the goals of a run.
@@ -29,14 +41,7 @@ func (r *report) print() {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "goal\twhat\tmeasured\tmust\taim\t")
 	for _, g := range r.goals {
-		verdict := "reached"
-		switch {
-		case !(g.got <= g.must): // also when it is not a number
-			verdict = "MISSED"
-		case g.got > g.aim:
-			verdict = "held"
-		}
-		fmt.Fprintf(w, "%s\t%s\t%.2f%s\t<= %g\t<= %g\t%s\n", g.number, g.what, g.got, g.unit, g.must, g.aim, verdict)
+		fmt.Fprintf(w, "%s\t%s\t%.2f%s\t<= %g\t<= %g\t%s\n", g.number, g.what, g.got, g.unit, g.must, g.aim, g.verdict())
 	}
 	w.Flush()
 }

@@ -38,8 +38,8 @@ func nullMain(specs []string) error {
 }
 
 // watchedMain serves Braid in this process and answers requests, one line each:
-// "mallocs" with the heap allocations so far, "profile FILE" and "stop" around
-// a CPU profile.
+// "mallocs" with the heap allocations so far, "profile FILE" and "stop" around a
+// CPU profile, "heap FILE" for a profile of the allocations so far.
 func watchedMain(path string) error {
 	cfg, err := conf.Load(path)
 	if err != nil {
@@ -74,10 +74,26 @@ func watchedMain(path string) error {
 				return err
 			}
 			fmt.Println("stopped")
+		case "heap":
+			if err := writeAllocations(argument); err != nil {
+				return err
+			}
+			fmt.Println("written")
 		default:
 			return fmt.Errorf("no such request: %q", in.Text())
 		}
 	}
 	cancel()
 	return <-ended
+}
+
+func writeAllocations(path string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := pprof.Lookup("allocs").WriteTo(f, 0); err != nil {
+		return err
+	}
+	return f.Close()
 }
