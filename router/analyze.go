@@ -95,8 +95,8 @@ func (a *analysis) run() (planned, error) {
 		return p, err
 	}
 	if sel, ok := stmt.(*ast.SelectStmt); ok {
-		body, scatters := p.plan.body.(*readBody)
-		if scatters && body.scatter != nil {
+		body, reads := p.plan.body.(*readBody)
+		if reads && p.plan.Kind == KindScatter && body.mayScatter() {
 			n := len(pinned)
 			for _, h := range a.shown(s, sel) {
 				pinned[h] = true
@@ -217,6 +217,13 @@ func (a *analysis) syntaxError(err error) error {
 		return typed
 	}
 	text := string(a.q.Text)
+	if toks := tokenize(text, a.q.Mode, a.q.Charset); toks[0].word(text) == "SELECT" {
+		for _, t := range toks {
+			if t.depth == 0 && t.word(text) == "INTO" {
+				return refuse("this form of SELECT ... INTO")
+			}
+		}
+	}
 	plain := plainComments(text, a.flavour)
 	_, own := a.r.parse(plain, a.q.Mode, a.q.Charset)
 	if own != nil {

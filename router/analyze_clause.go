@@ -18,9 +18,10 @@ type clause struct {
 
 // layout is where the clauses of a plain SELECT statement are.
 type layout struct {
-	list, group, having, order, limit clause
-	fields                            [][2]int // each item of the select list, with its alias
-	into                              bool
+	list, from, group, having, order, limit clause
+	end                                     int      // of the statement, without a semicolon
+	fields                                  [][2]int // each item of the select list, with its alias
+	into                                    bool
 }
 
 // layoutOf finds the clauses of a SELECT that begins with its keyword; ok is
@@ -115,7 +116,8 @@ func layoutOf(s *shape, sel *ast.SelectStmt) (layout, bool) {
 		}
 		return c
 	}
-	l.list = find("LIST", 0)
+	l.list, l.from = find("LIST", 0), find("FROM", 1)
+	l.end = s.toks[end-1].end
 	l.group, l.having, l.order, l.limit = find("GROUP", 2), find("HAVING", 1), find("ORDER", 2), find("LIMIT", 1)
 	l.fields = s.commaItems(l.list)
 	return l, len(l.fields) == len(sel.Fields.Fields)

@@ -367,7 +367,7 @@ func (c *conds) keyPos(e ast.ExprNode) int {
 	}
 	root := c.b.root(col)
 	for i, k := range c.rule.Keys {
-		if c.b.root(column{c.ref, k}) == root {
+		if c.b.root(place{c.ref, k}) == root {
 			return i
 		}
 	}

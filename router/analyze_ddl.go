@@ -119,7 +119,7 @@ func (a *analysis) drop(f *found, verb string, n *ast.DropTableStmt) (planned, e
 			if t.Schema.O != "" {
 				name = t.Schema.O
 			}
-			if db := a.r.topology.Databases[name]; db != nil && db.table(t.Name.O) == nil {
+			if db := a.r.topology.Databases[name]; db != nil && db.Table(t.Name.O) == nil {
 				return p, mysql.Errorf(1051, "Unknown table '%s.%s'", name, t.Name.O)
 			}
 		}
@@ -162,7 +162,7 @@ func (a *analysis) createTable(f *found, n *ast.CreateTableStmt) (planned, error
 	}
 	d := &DDL{Verb: "CREATE TABLE", NewTable: n.Table.Name.O, Tables: []string{n.Table.Name.O}}
 	kind, shard := Single, 0
-	if t := db.table(n.Table.Name.O); t != nil {
+	if t := db.Table(n.Table.Name.O); t != nil {
 		kind, shard = t.Kind, t.Shard
 	} else if place, ok := db.Placements[db.fold(n.Table.Name.O)]; ok {
 		kind, shard = place.Kind, place.Shard

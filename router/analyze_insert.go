@@ -46,6 +46,11 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 	if hasReturning(f.shape) {
 		p.Rows = true
 	}
+	if table.AutoIncrement >= 0 {
+		p.AutoIncrement = true
+		pos, err := insertPosition(table, stmt, table.AutoIncrement)
+		p.GeneratesID = err == nil && pos < 0
+	}
 	switch table.Kind {
 	case Single:
 		sources := append(f.sources(), source{name: table.Name, shard: table.Shard, refs: []*ref{target}})

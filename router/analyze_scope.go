@@ -25,15 +25,15 @@ type block struct {
 	refs    []*ref
 	derived int // references to derived tables and common table expressions
 	sets    []condSet
-	same    map[column]column // union-find of columns that are equal where rows count
+	same    map[place]place // union-find of columns that are equal where rows count
 	// outerScatter says that an outer join preserves rows of a table that is
 	// not sharded, or not by this key, against a sharded one.
 	joins []joinCheck
 	using int // columns that USING or NATURAL make one of
 }
 
-// column is a column of a ref.
-type column struct {
+// place is a column of a ref.
+type place struct {
 	ref *ref
 	col int
 }
@@ -142,7 +142,7 @@ func (f *found) names(w *ast.WithClause) {
 }
 
 func (f *found) push() *block {
-	b := &block{same: map[column]column{}}
+	b := &block{same: map[place]place{}}
 	if len(f.stack) > 0 {
 		b.parent = f.stack[len(f.stack)-1]
 	}
@@ -185,7 +185,7 @@ func (f *found) from(b *block, n ast.ResultSetNode, inner *condSet) []*ref {
 func (f *found) table(b *block, t *ast.TableName, alias string) []*ref {
 	if t.Schema.L == "" && f.cte[t.Name.L] {
 		b.derived++
-		if db := f.topology.Databases[f.q.Database]; db == nil || db.table(t.Name.O) == nil {
+		if db := f.topology.Databases[f.q.Database]; db == nil || db.Table(t.Name.O) == nil {
 			return nil
 		}
 	}
@@ -228,15 +228,15 @@ func (f *found) lookup(t *ast.TableName) (*Table, error) {
 		return nil, refuse("tables of two databases in one statement")
 	}
 	f.db = db
-	table := db.table(t.Name.O)
+	table := db.Table(t.Name.O)
 	if table == nil {
 		return nil, mysql.Errorf(1146, "Table '%s.%s' doesn't exist", name, t.Name.O)
 	}
 	return table, nil
 }
 
-// table finds a table by the name a statement uses; nil when there is none.
-func (d *Database) table(name string) *Table {
+// Table finds a table by the name a statement uses; nil when there is none.
+func (d *Database) Table(name string) *Table {
 	if d.LowerCase {
 		name = strings.ToLower(name)
 	}
@@ -306,7 +306,7 @@ func (f *found) natural(b *block, left, right []*ref) int {
 	for _, r := range right {
 		for i := range r.table.Columns {
 			if c := findColumn(left, strings.ToLower(r.table.Columns[i].Name)); c.ref != nil {
-				b.link(c, column{r, i})
+				b.link(c, place{r, i})
 				n++
 			}
 		}
@@ -315,13 +315,13 @@ func (f *found) natural(b *block, left, right []*ref) int {
 }
 
 // findColumn finds the first of the refs that has the column.
-func findColumn(refs []*ref, name string) column {
+func findColumn(refs []*ref, name string) place {
 	for _, r := range refs {
 		if i := r.table.column(name); i >= 0 {
-			return column{r, i}
+			return place{r, i}
 		}
 	}
-	return column{}
+	return place{}
 }
 
 // column finds a column by its name in lower case, -1 when there is none.
@@ -368,9 +368,9 @@ func (f *found) lookupIn(e ast.ExprNode) {
 }
 
 // resolve finds the column that a name means in a block or in one around it.
-func (f *found) resolve(b *block, c *ast.ColumnName) column {
+func (f *found) resolve(b *block, c *ast.ColumnName) place {
 	for ; b != nil; b = b.parent {
-		hit := column{}
+		hit := place{}
 		for _, r := range b.refs {
 			if c.Table.L != "" && !strings.EqualFold(r.name, c.Table.O) {
 				continue
@@ -379,31 +379,31 @@ func (f *found) resolve(b *block, c *ast.ColumnName) column {
 				if hit.ref != nil {
 					return hit // one of USING's, or the server says that it is ambiguous
 				}
-				hit = column{r, i}
+				hit = place{r, i}
 			} else if c.Table.L != "" {
-				return column{}
+				return place{}
 			}
 		}
 		if hit.ref != nil || b.derived > 0 {
 			return hit
 		}
 	}
-	return column{}
+	return place{}
 }
 
 // columnOf is the column that an expression is, when it is nothing else.
-func (f *found) columnOf(b *block, e ast.ExprNode) column {
+func (f *found) columnOf(b *block, e ast.ExprNode) place {
 	switch x := e.(type) {
 	case *ast.ParenthesesExpr:
 		return f.columnOf(b, x.Expr)
 	case *ast.ColumnNameExpr:
 		return f.resolve(b, x.Name)
 	}
-	return column{}
+	return place{}
 }
 
 // root is the representative of the columns that are equal to c.
-func (b *block) root(c column) column {
+func (b *block) root(c place) place {
 	for {
 		p, ok := b.same[c]
 		if !ok || p == c {
@@ -415,7 +415,7 @@ func (b *block) root(c column) column {
 
 // link says that two columns are equal where rows count. Only columns of one
 // type and collation are linked: equality is not transitive over different ones.
-func (b *block) link(x, y column) {
+func (b *block) link(x, y place) {
 	if x.ref == nil || y.ref == nil {
 		return
 	}
@@ -473,7 +473,7 @@ func (b *block) sameKeys(x, y *ref) bool {
 		return false
 	}
 	for i := range x.table.Rule.Keys {
-		if b.root(column{x, x.table.Rule.Keys[i]}) != b.root(column{y, y.table.Rule.Keys[i]}) {
+		if b.root(place{x, x.table.Rule.Keys[i]}) != b.root(place{y, y.table.Rule.Keys[i]}) {
 			return false
 		}
 	}

@@ -15,9 +15,9 @@ type Plan struct {
 	// Database is the logical database whose shards the targets count; "" when the
 	// statement needs none (KindAny without a database: any node will do).
 	Database string
-	Err    *mysql.Error // KindRefuse
-	Local  *Local       // KindLocal
-	DDL    *DDL         // KindBroadcast or KindSingle, for statements that change the schema
+	Err      *mysql.Error // KindRefuse
+	Local    *Local       // KindLocal
+	DDL      *DDL         // KindBroadcast or KindSingle, for statements that change the schema
 
 	Verb string // "SELECT", "INSERT", "UPDATE", ... for metrics and for ROW_COUNT()
 	// Rows says that the statement answers with a result set.
@@ -146,6 +146,9 @@ type DDL struct {
 // planBody is the bindable part of a plan; its kinds are in the analysis.
 type planBody interface {
 	bind(p *Plan, q *Query, r *Route) error
+	// describe gives the text for one shard, nil when it is the client's own, and
+	// the shards that can prepare it.
+	describe() (template, ShardSet)
 	explain(b *strings.Builder)
 }
 

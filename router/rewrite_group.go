@@ -1,6 +1,7 @@
 package router
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -258,7 +259,7 @@ func (g *grouping) onlyGroupColumns() bool {
 }
 
 // groupOf finds the group item that a column or expression is, -1 when none.
-func (g *grouping) groupOf(c column, canon string) int {
+func (g *grouping) groupOf(c place, canon string) int {
 	for i := range g.groups {
 		it := &g.groups[i]
 		if c.ref != nil && it.col == c || c.ref == nil && canon != "" && it.canon == canon {
@@ -439,6 +440,9 @@ func (g *grouping) finish(limit limitClause) (*scatter, *mysql.Error) {
 		}
 		edits = append(edits, edit{at, at, append(by, g.distinct[0].text...)})
 	}
+	if len(g.distinct) > 0 && len(g.groups) == 0 {
+		return g.finishOneRow(edits, limit)
+	}
 	if len(g.ordered) > 0 {
 		t := wrap("ORDER BY ", g.ordered, "")
 		if g.l.order.end > 0 {
@@ -449,6 +453,37 @@ func (g *grouping) finish(limit limitClause) (*scatter, *mysql.Error) {
 	}
 	push := len(g.groups) > 0 && len(g.spec.Sort) == 0 && len(g.distinct) == 0
 	return g.finishWith(limit, push, edits)
+}
+
+// finishOneRow puts together the text of DISTINCT aggregates without GROUP BY.
+// Grouped by the distinct values a shard without rows would send none; so each
+// sends one row more, of nothing: what the aggregates are over no rows.
+func (g *grouping) finishOneRow(edits []edit, limit limitClause) (*scatter, *mysql.Error) {
+	if g.f.locking {
+		return nil, refuse("locking reads with DISTINCT aggregates over several shards")
+	}
+	k := g.keys[0]
+	by := k.Col
+	if k.NumericCol >= 0 {
+		by = k.NumericCol
+	}
+	if g.l.order.end > 0 {
+		edits = append(edits, edit{g.l.order.start, g.l.order.end, nil})
+	}
+	end := g.l.end
+	nothing := append(template{}.add(") UNION ALL (SELECT "), g.s.slice(g.l.list.start, g.l.list.end, g.base)...)
+	for i, h := range g.hidden {
+		nothing = nothing.add(", ")
+		if c := g.visible + i; c == k.Col || c == k.Weight || c == k.NumericCol {
+			nothing = nothing.add("NULL")
+		} else {
+			nothing = append(nothing, h...)
+		}
+	}
+	nothing = append(nothing.add(" "), g.s.slice(g.l.from.start, g.l.from.end, g.base)...)
+	nothing = nothing.add(" WHERE FALSE) ORDER BY `braid:" + strconv.Itoa(by-g.visible) + "`")
+	edits = append(edits, edit{0, 0, template{}.add("(")}, edit{end, len(g.s.text), nothing})
+	return g.finishWith(limit, false, edits)
 }
 
 // distinct plans SELECT DISTINCT: equal rows of all shards become one.

@@ -28,7 +28,7 @@ type limitClause struct {
 // output is one column of the result.
 type output struct {
 	expr   ast.ExprNode // nil: a column of a *
-	col    column       // the column that it is, when it is nothing else
+	col    place        // the column that it is, when it is nothing else
 	alias  string       // lower case; the name that ORDER BY can use
 	at     [2]int       // the expression's text
 	column int          // index in the result
@@ -38,7 +38,7 @@ type output struct {
 // item is one item of ORDER BY, GROUP BY or DISTINCT, resolved to an expression.
 type item struct {
 	expr  ast.ExprNode
-	col   column
+	col   place
 	text  template
 	out   *output // the output that it is, or nil
 	desc  bool
@@ -66,6 +66,20 @@ type scatterer struct {
 	visible int
 	hidden  []template
 	spec    merge.Spec
+	grouped bool // the statement has aggregates or GROUP BY
+}
+
+// aggregated tells whether an expression has an aggregate or a window function in it.
+func aggregated(e ast.ExprNode) bool {
+	found := false
+	e.Accept(walk(func(n ast.Node) bool {
+		switch n.(type) {
+		case *ast.AggregateFuncExpr, *ast.WindowFuncExpr:
+			found = true
+		}
+		return !found
+	}))
+	return found
 }
 
 // newScatter plans the SELECT over several shards. The error says why it cannot be done.
@@ -100,6 +114,7 @@ func newScatter(f *found, sel *ast.SelectStmt, r *ref, base []edit) (*scatter, *
 		return nil, err
 	}
 	if len(aggregates) > 0 || sel.GroupBy != nil {
+		x.grouped = true
 		groups, err := x.groups()
 		if err != nil {
 			return nil, err
@@ -149,7 +164,7 @@ func (x *scatterer) windows(r *ref) *mysql.Error {
 		return refuse("named windows over several shards")
 	}
 	for _, w := range x.f.windows {
-		var cols []column
+		var cols []place
 		if w.Spec.PartitionBy != nil {
 			for _, p := range w.Spec.PartitionBy.Items {
 				cols = append(cols, x.f.columnOf(x.b, p.Expr))
@@ -163,11 +178,11 @@ func (x *scatterer) windows(r *ref) *mysql.Error {
 }
 
 // coverKey tells whether the columns hold the ref's whole sharding key.
-func (x *scatterer) coverKey(cols []column, r *ref) bool {
+func (x *scatterer) coverKey(cols []place, r *ref) bool {
 	for _, k := range r.table.Rule.Keys {
 		found := false
 		for _, c := range cols {
-			found = found || c.ref != nil && c.ref.block == x.b && x.b.root(c) == x.b.root(column{r, k})
+			found = found || c.ref != nil && c.ref.block == x.b && x.b.root(c) == x.b.root(place{r, k})
 		}
 		if !found {
 			return false
@@ -177,7 +192,7 @@ func (x *scatterer) coverKey(cols []column, r *ref) bool {
 }
 
 func (x *scatterer) groupsOnOneShard(groups []item, r *ref) bool {
-	cols := make([]column, 0, len(groups))
+	cols := make([]place, 0, len(groups))
 	for i := range groups {
 		cols = append(cols, groups[i].col)
 	}
@@ -217,7 +232,7 @@ func (x *scatterer) readOutputs() *mysql.Error {
 					if hasWord(strings.ToUpper(col.Extra), "INVISIBLE") {
 						continue
 					}
-					x.outputs = append(x.outputs, output{col: column{r, c}, alias: strings.ToLower(col.Name), column: n, canon: ""})
+					x.outputs = append(x.outputs, output{col: place{r, c}, alias: strings.ToLower(col.Name), column: n, canon: ""})
 					n++
 				}
 			}
@@ -236,7 +251,7 @@ func (x *scatterer) readOutputs() *mysql.Error {
 }
 
 // columnText is how a column is written in a text of this block.
-func columnText(c column) template {
+func columnText(c place) template {
 	return template{}.add(quoteIdent(c.ref.name) + "." + quoteIdent(c.ref.table.Columns[c.col].Name))
 }
 
@@ -419,7 +434,13 @@ func (x *scatterer) key(it *item) (merge.Key, *mysql.Error) {
 		if x.unsorted(it.expr) {
 			return k, refuse("ORDER BY, GROUP BY or DISTINCT of a JSON, TEXT, BLOB or geometry value over several shards")
 		}
-		k.Weight = x.hide(wrap("WEIGHT_STRING(", it.text, ")"))
+		weight := wrap("WEIGHT_STRING(", it.text, ")")
+		if x.grouped && !aggregated(it.expr) {
+			// One value in the group; but inside of another function the servers do
+			// not know a GROUP BY expression again (error 1055).
+			weight = wrap("MAX(", weight, ")")
+		}
+		k.Weight = x.hide(weight)
 		k.Pad = merge.PaddingOf(x.collation(it.expr))
 		return k, nil
 	}

@@ -24,6 +24,33 @@ func (p *Plan) Bind(q *Query, r *Route) error {
 	return p.body.bind(p, q, r)
 }
 
+// Describe gives a text whose columns and parameters are those that the client
+// sees, and a shard that can prepare it. The text lives as the query's, or on
+// its own. It is for plans that are not local and not refused.
+func (p *Plan) Describe(q *Query) (text []byte, shard int) {
+	if p.body == nil {
+		return q.Text, 0
+	}
+	t, shards := p.body.describe()
+	if t == nil {
+		return q.Text, shards.First()
+	}
+	var r Route
+	w := writer{q: q, r: &r}
+	w.template(t)
+	return r.buf, shards.First()
+}
+
+func (b *readBody) describe() (template, ShardSet) {
+	n := len(b.db.Shards)
+	for _, s := range b.sources {
+		if s.rule == nil {
+			return b.single, OneShard(n, s.shard)
+		}
+	}
+	return b.single, AllShards(n)
+}
+
 // readBody runs one text wherever the conditions say: SELECT, UPDATE, DELETE,
 // and whatever goes to one shard or to all alike.
 type readBody struct {
@@ -36,6 +63,13 @@ type readBody struct {
 	all     bool      // to every shard, whatever the values
 	// several is the answer when several shards are needed; nil when they may be.
 	several *mysql.Error
+}
+
+// mayScatter tells whether the values may name several shards and whether the
+// literals shown could then matter: the text for several is planned, or was
+// refused for a reason that may lie in them.
+func (b *readBody) mayScatter() bool {
+	return b.scatter != nil || b.several != nil && len(b.sources) == 1
 }
 
 func (b *readBody) bind(p *Plan, q *Query, r *Route) error {
@@ -228,7 +262,7 @@ func (w *writer) template(t template) {
 		case segLimit:
 			w.limitNumber(s.n)
 		case segFact:
-			w.fact(fact(s.n))
+			w.fact(fact(s.n), s.text != "")
 		}
 	}
 }
@@ -276,7 +310,9 @@ func (w *writer) limitNumber(hole int) {
 }
 
 // fact writes a session's fact as an expression of the type its function has.
-func (w *writer) fact(k fact) {
+// shown says that it is a column of a select list by itself, where its length
+// and character set count; elsewhere it must not impose its collation.
+func (w *writer) fact(k fact, shown bool) {
 	f := w.q.Facts
 	switch k {
 	case factDatabase:
@@ -284,15 +320,15 @@ func (w *writer) fact(k fact) {
 			w.r.buf = append(w.r.buf, "NULL"...)
 			return
 		}
-		w.string(w.q.Database)
+		w.string(w.q.Database, shown, 64)
 	case factConnectionID:
 		w.unsigned(f.ConnectionID)
 	case factUser:
-		w.string(f.User)
+		w.string(f.User, shown, 288)
 	case factCurrentUser:
-		w.string(f.CurrentUser)
+		w.string(f.CurrentUser, shown, 288)
 	case factVersion:
-		w.string(f.Version)
+		w.string(f.Version, shown, len(f.Version))
 	case factLastInsertID:
 		w.unsigned(f.LastInsertID)
 	case factRowCount:
@@ -310,13 +346,22 @@ func (w *writer) unsigned(n uint64) {
 	w.r.buf = append(w.r.buf, " AS UNSIGNED)"...)
 }
 
-// string writes text as the servers' own functions give it: in utf8mb3. It is
-// written in hexadecimal, whatever the client's character set and sql_mode.
-func (w *writer) string(s string) {
+// string writes text as the servers' own functions give it: in utf8mb3, of at
+// most chars characters. It is written in hexadecimal, whatever the client's
+// character set and sql_mode.
+func (w *writer) string(s string, shown bool, chars int) {
 	const digits = "0123456789abcdef"
-	w.r.buf = append(w.r.buf, "CONVERT(_utf8mb4 x'"...)
+	if shown {
+		w.r.buf = append(w.r.buf, "CAST("...)
+	}
+	w.r.buf = append(w.r.buf, "_utf8mb3 x'"...)
 	for i := range len(s) {
 		w.r.buf = append(w.r.buf, digits[s[i]>>4], digits[s[i]&15])
 	}
-	w.r.buf = append(w.r.buf, "' USING utf8mb3)"...)
+	w.r.buf = append(w.r.buf, '\'')
+	if shown {
+		w.r.buf = append(w.r.buf, " AS CHAR("...)
+		w.r.buf = strconv.AppendInt(w.r.buf, int64(chars), 10)
+		w.r.buf = append(w.r.buf, ") CHARACTER SET utf8mb3)"...)
+	}
 }

@@ -48,12 +48,12 @@ func (b *insertBody) bind(p *Plan, q *Query, r *Route) error {
 	}
 	if shard, one := set.Single(); one {
 		if b.single == nil {
-			r.Targets = append(r.Targets, Target{Shard: shard, Text: q.Text, Same: true})
+			r.Targets = append(r.Targets, Target{Shard: shard, Text: q.Text, Same: true, Rows: len(r.places)})
 			return nil
 		}
 		w := writer{q: q, r: r, db: b.db}
 		w.template(b.single)
-		r.Targets = append(r.Targets, Target{Shard: shard, Text: r.buf, Params: w.params()})
+		r.Targets = append(r.Targets, Target{Shard: shard, Text: r.buf, Params: w.params(), Rows: len(r.places)})
 		return nil
 	}
 	return b.split(q, r, set, folded)
@@ -102,20 +102,21 @@ func (b *insertBody) notDecidable(i int) error {
 // split writes one statement for each shard, its rows in their order.
 func (b *insertBody) split(q *Query, r *Route, set ShardSet, folded bool) error {
 	w := writer{q: q, r: r, db: b.db}
-	type part struct{ text, params [2]int }
+	type part struct {
+		text, params [2]int
+		rows         int
+	}
 	parts := make([]part, 0, set.Len())
 	for shard := range set.Each() {
-		p := part{[2]int{len(r.buf), 0}, [2]int{len(r.params), 0}}
+		p := part{text: [2]int{len(r.buf), 0}, params: [2]int{len(r.params), 0}}
 		w.template(b.prefix)
-		first := true
 		for i, s := range r.places {
 			if int(s) != shard {
 				continue
 			}
-			if !first {
+			if p.rows++; p.rows > 1 {
 				r.buf = append(r.buf, ',')
 			}
-			first = false
 			if folded {
 				w.row = i
 				w.template(b.rows[0].text)
@@ -133,13 +134,17 @@ func (b *insertBody) split(q *Query, r *Route, set ShardSet, folded bool) error 
 	for shard := range set.Each() {
 		p := parts[at]
 		at++
-		t := Target{Shard: shard, Text: r.buf[p.text[0]:p.text[1]]}
+		t := Target{Shard: shard, Text: r.buf[p.text[0]:p.text[1]], Rows: p.rows}
 		if q.Prepared {
 			t.Params = r.params[p.params[0]:p.params[1]]
 		}
 		r.Targets = append(r.Targets, t)
 	}
 	return nil
+}
+
+func (b *insertBody) describe() (template, ShardSet) {
+	return b.single, AllShards(len(b.db.Shards))
 }
 
 func (b *insertBody) explain(s *strings.Builder) {

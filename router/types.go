@@ -122,6 +122,9 @@ type Target struct {
 	Params []ParamRef
 	// Same says that Text is the client's own, byte for byte.
 	Same bool
+	// Rows is the number of rows of an INSERT or REPLACE with VALUES into a sharded
+	// table; 0 otherwise.
+	Rows int
 }
 
 // ParamRef is a parameter of a target's text: the client's parameter Index, or,
