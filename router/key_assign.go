@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strconv"
@@ -133,8 +134,10 @@ func (c *keyColumn) assignedNumber(v *Value) (d decimal, err error) {
 	if v.Kind != ValueString && v.Kind != ValueHexX {
 		return d, c.undecided("a value of this kind")
 	}
-	if _, _, ok := d.parseText(v); !ok {
-		return d, c.undecided("text that may not be a number to the server")
+	used, _, ok := d.parseText(v)
+	// MariaDB reads on behind a second dot ('2020.01.02' is 202001).
+	if !ok || bytes.Count(v.Bytes, []byte{'.'}) > bytes.Count(used, []byte{'.'}) {
+		return d, c.undecided("text that may be another number to the server")
 	}
 	return d, nil
 }
