@@ -138,8 +138,7 @@ func pairedAcross(of, base []sample, figure func(sample) float64) float64 {
 	return median(v)
 }
 
-// printCells prints CPU per query (or row) and the rest:
-// a table of medians, with ratios to base where a cell has it.
+// printCells prints the cells' medians, with ratios to base where there is one.
 func printCells(cells []*cell, all map[*cell]series, base *target) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	defer w.Flush()

@@ -22,6 +22,7 @@ var (
 	lab      = e2e.NewLab()
 	braidDSN = flag.String("braid", "", "TestInstallation: data source name of a Braid of yours, user:password@tcp(host:port)/database")
 	plainDSN = flag.String("plain", "", "TestInstallation: data source name of one plain server, with a database of the same name")
+	mark     = flag.Bool("mark", false, "TestBraidAgainstPlain: write what Braid refuses now into the case files")
 	only     = flag.String("file", "", "run only this case file, such as reads")
 )
 
@@ -143,6 +144,7 @@ var topologies = []struct {
 
 func TestBraidAgainstPlain(t *testing.T) {
 	var total Tally
+	notes := map[string]map[int]Note{} // by file, over several shards
 	for _, row := range topologies {
 		t.Run(row.top.String(), func(t *testing.T) {
 			var sum Tally
@@ -155,6 +157,12 @@ func TestBraidAgainstPlain(t *testing.T) {
 					braid := lab.StartBraid(t, top)
 					r := &Run{Braid: options(braid.Addr, row.flags), Plain: options(plain.Addr(), row.flags),
 						Flavour: top.Flavour, MayRefuse: top.Shards > 1, Wrong: t.Errorf}
+					if top.Shards > 1 {
+						if notes[f.Name] == nil {
+							notes[f.Name] = map[int]Note{}
+						}
+						r.Noted = notes[f.Name]
+					}
 					tally, err := r.File(t.Context(), f)
 					sum.Add(tally)
 					if err != nil {
@@ -168,6 +176,13 @@ func TestBraidAgainstPlain(t *testing.T) {
 		})
 	}
 	fmt.Println(total)
+	if *mark {
+		for name, noted := range notes {
+			if err := Mark(filepath.Join("cases", name+".txt"), noted); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }
 
 // checkPlacement looks behind the proxy: the shards' rows of a sharded table

@@ -42,6 +42,7 @@ import (
 //	                   length flags type charset decimals schema names prepare
 //	mysql-only, mariadb-only
 //	unsupported        Braid over several shards refuses it with 1235
+//	unsupported: sometimes   over some topologies, or as text or as prepared only
 //	text-only          not as prepared statement
 //	params: 1, 'x'     as prepared statement only, with these: integers, u1 unsigned,
 //	                   1.5 doubles, 'text', x'00' bytes, NULL
@@ -65,12 +66,21 @@ type Case struct {
 	NumberOnly  bool
 	Ignore      []string
 	Only        servers.Flavour // "": both
-	Unsupported bool
+	Unsupported Support
 	TextOnly    bool
 	Params      []wire.Param // not nil: prepared only
 	On          string
 	Reconnect   bool
 }
+
+// Support is whether a case is answered over several shards.
+type Support uint8
+
+const (
+	Answered Support = iota
+	RefusedSometimes
+	Refused
+)
 
 // Order is how far the order of rows counts.
 type Order uint8
@@ -229,7 +239,14 @@ func (c *Case) annotate(word, rest string) error {
 	case "mariadb-only":
 		c.Only = servers.MariaDB
 	case "unsupported":
-		c.Unsupported = true
+		switch rest {
+		case "":
+			c.Unsupported = Refused
+		case "sometimes":
+			c.Unsupported = RefusedSometimes
+		default:
+			return fmt.Errorf("unsupported: %q?", rest)
+		}
 	case "text-only":
 		c.TextOnly = true
 	case "params":

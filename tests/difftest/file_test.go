@@ -67,3 +67,42 @@ SELECT 2
 		}
 	}
 }
+
+func TestMarkText(t *testing.T) {
+	const before = `# head
+-- setup
+CREATE TABLE t(
+  k INT)
+-- cases
+-- unsupported
+-- text-only
+SELECT 1
+SELECT 2
+  FROM t
+-- unsupported
+SELECT 3
+SELECT 4
+-- unsupported: sometimes
+SELECT 5
+`
+	const after = `# head
+-- setup
+CREATE TABLE t(
+  k INT)
+-- cases
+-- text-only
+SELECT 1
+-- unsupported
+SELECT 2
+  FROM t
+-- unsupported: sometimes
+SELECT 3
+SELECT 4
+-- unsupported: sometimes
+SELECT 5
+`
+	got := markText(before, map[int]Note{8: {Answered: 2}, 9: {Refused: 4}, 12: {Refused: 1, Answered: 3}, 13: {Answered: 1}})
+	if got != after {
+		t.Errorf("got:\n%s", got)
+	}
+}

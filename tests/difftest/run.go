@@ -20,10 +20,28 @@ type Run struct {
 	MayRefuse, NeverRefuse bool
 	// Wrong hears of each difference.
 	Wrong func(format string, args ...any)
+	// Noted, when not nil, collects how cases were answered, by their lines.
+	Noted map[int]Note
 
 	file  *File
 	conns map[string]*pair
 	tally Tally
+}
+
+// Note counts how often a case was refused and how often answered, right or wrong.
+type Note struct{ Refused, Answered int }
+
+func (r *Run) note(c *Case, refused bool) {
+	if r.Noted == nil {
+		return
+	}
+	n := r.Noted[c.Line]
+	if refused {
+		n.Refused++
+	} else {
+		n.Answered++
+	}
+	r.Noted[c.Line] = n
 }
 
 // Tally counts outcomes. Statements counts a text and a prepared run as two.
@@ -188,10 +206,12 @@ func (r *Run) one(ctx context.Context, c *Case, prepared bool) error {
 		return nil
 	}
 	if differences := compare(c, braid, plain); len(differences) > 0 {
+		r.note(c, false)
 		wrong("%s", strings.Join(differences, "\n\t"))
 		return nil
 	}
-	if c.Unsupported && r.MayRefuse {
+	r.note(c, false)
+	if c.Unsupported == Refused && r.MayRefuse {
 		r.Wrong("%s:%d (%s): is marked unsupported, but Braid answered right; remove the mark: %s", r.file.Name, c.Line, mode, c.Text)
 	}
 	return nil
@@ -199,7 +219,8 @@ func (r *Run) one(ctx context.Context, c *Case, prepared bool) error {
 
 // refusal counts a 1235, and reports it where the file does not allow it.
 func (r *Run) refusal(c *Case, braid *answer, wrong func(format string, args ...any)) {
-	if c.Unsupported && !r.NeverRefuse {
+	r.note(c, true)
+	if c.Unsupported != Answered && !r.NeverRefuse {
 		r.tally.Unsupported++
 		return
 	}
