@@ -269,9 +269,9 @@ func (b *bank) transfer(ctx context.Context, conn *sql.Conn, rng *rand.Rand, id 
 	if rng.IntN(2) == 0 {
 		amount = -amount
 	}
-	// Either node is now and then the first, which keeps the decision; half of
-	// the transfers go by account, so that few wait for each other.
-	if rng.IntN(2) == 0 {
+	// In the order of ids, so that no two transfers wait for each other; either
+	// node is the first, which keeps the decision, about as often.
+	if x > y {
 		x, y = y, x
 	}
 	steps := []struct {

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,32 +28,25 @@ type program struct {
 	err            error // how it ended; read after done
 }
 
-var buildBraid = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "braid-workload-")
-	if err != nil {
-		return "", err
+// buildBraid builds the binary into a folder of the test's.
+func buildBraid(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "braid")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "braid/cmd/braid").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	path := filepath.Join(dir, "braid")
-	out, err := exec.Command("go", "build", "-o", path, "braid/cmd/braid").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
-})
+	return path
+}
 
 // newProgram prepares a Braid over nodes, one shard each, with tables as TOML
 // lines. Recovery is as fast as the configuration allows.
 func newProgram(t *testing.T, nodes []*servers.Server, tables string) *program {
 	t.Helper()
-	binary, err := buildBraid()
-	if err != nil {
-		t.Fatal(err)
-	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{binary: binary, addr: l.Addr().String()}
+	p := &program{binary: buildBraid(t), addr: l.Addr().String()}
 	l.Close()
 	var b strings.Builder
 	fmt.Fprintf(&b, "[proxy]\nlisten = [%q]\n[log]\nlevel = \"info\"\nformat = \"console\"\n[recovery]\ninterval = \"100ms\"\ngrace = \"1s\"\n", p.addr)
