@@ -30,6 +30,16 @@ type KeyContext struct {
 	Mixed bool
 }
 
+// KeyContext is the context of q's session. A statement with IGNORE clears Strict;
+// a list of several kinds of values sets Mixed.
+func (q *Query) KeyContext() KeyContext {
+	return KeyContext{
+		Connection:        q.Connection,
+		Strict:            q.Mode&ModeStrict != 0,
+		NoAutoValueOnZero: q.Mode&ModeNoAutoValueOnZero != 0,
+	}
+}
+
 // keyProgram is a Rule made ready for use.
 type keyProgram struct {
 	columns []keyColumn

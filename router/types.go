@@ -53,6 +53,10 @@ const (
 	ModePipesAsConcat
 	ModeHighNotPrecedence
 	ModeIgnoreSpace
+	// ModeStrict: STRICT_TRANS_TABLES or STRICT_ALL_TABLES. It does not change how
+	// text is read, but whether a node refuses a key's value.
+	ModeStrict
+	ModeNoAutoValueOnZero // 0 in an AUTO_INCREMENT column is stored
 )
 
 // Query is one statement as the client sent it, with what its meaning depends
@@ -62,6 +66,8 @@ type Query struct {
 	Database string // the session's current database; "" when none
 	Mode     Mode
 	Charset  string // character_set_client, lower case
+	// Connection is character_set_connection, lower case; "" when it is Charset.
+	Connection string
 	// Prepared says that ? is a parameter. Params are the values of one
 	// execution (len 0 while preparing).
 	Prepared bool
