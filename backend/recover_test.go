@@ -30,6 +30,7 @@ func TestRecovery(t *testing.T) {
 		{"T10 another server in the decider's place decides nothing", testT10},
 		{"an unreachable node's branches wait", testRecoverUnreachable},
 		{"Run recovers by itself", testRun},
+		{"a storm of kills and hasty recoveries leaves everything whole", testStorm},
 	})
 }
 

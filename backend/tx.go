@@ -308,6 +308,8 @@ func (t *Tx) open(ctx context.Context, l *leg, vars *Vars) (gtrid string, err er
 		// A node that cannot have branches may still have transactions of its own.
 		facts, err := t.k.prepared(ctx, l.node)
 		switch {
+		case err == nil && l.pinned && l.node.MariaDB():
+			c.identity = facts.identity // it may hold LOCK TABLES, under which braid.node cannot be read
 		case err == nil:
 			if err := t.k.identify(ctx, c, facts); err != nil {
 				return "", err
@@ -333,6 +335,13 @@ func (t *Tx) open(ctx context.Context, l *leg, vars *Vars) (gtrid string, err er
 			return "", err
 		}
 		c.autocommit = autocommitOff
+		if l.pinned {
+			// START TRANSACTION would end the session's LOCK TABLES.
+			explicit = false
+			if err := c.Confirm(); err != nil {
+				return "", err
+			}
+		}
 	}
 	if err := c.bring(&Need{Vars: vars}); err != nil {
 		return "", err
