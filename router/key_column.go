@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"braid/internal/collate"
+	"braid/router/collation"
 )
 
 // keyKind is how the values of a key column are made canonical.
@@ -38,7 +38,7 @@ type keyColumn struct {
 
 	length  int           // keyText: characters, keyBinary: bytes
 	charset columnCharset // keyText
-	weights *collate.Table
+	weights *collation.Table
 	fixed   bool // BINARY(n): padded with zero bytes
 
 	fraction int // keyDatetime: digits behind the second
@@ -141,19 +141,19 @@ func (k *keyColumn) setText(c *Column) error {
 	if k.charset, ok = columnCharsetOf(c.Charset); !ok {
 		return fmt.Errorf("column %s cannot be a sharding key: character set %s is not supported (utf8mb4, utf8mb3, latin1 and ascii are)", c.Name, c.Charset)
 	}
-	k.weights = collate.Lookup(collationFlavour(k.flavour), c.Collation)
+	k.weights = collation.Lookup(collationFlavour(k.flavour), c.Collation)
 	if k.weights == nil {
 		return fmt.Errorf("column %s cannot be a sharding key: collation %s is not supported on %s (these are: %s)",
-			c.Name, c.Collation, k.flavour, strings.Join(collate.Names(collationFlavour(k.flavour)), ", "))
+			c.Name, c.Collation, k.flavour, strings.Join(collation.Names(collationFlavour(k.flavour)), ", "))
 	}
 	return nil
 }
 
-func collationFlavour(fl Flavour) collate.Flavour {
+func collationFlavour(fl Flavour) collation.Flavour {
 	if fl == MariaDB {
-		return collate.MariaDB
+		return collation.MariaDB
 	}
-	return collate.MySQL
+	return collation.MySQL
 }
 
 // typeArguments are the numbers in the parentheses of a column type:

@@ -1,10 +1,10 @@
-// Package collate carries the weights of the servers' collations that sharding
+// Package collation carries the weights of the servers' collations that sharding
 // keys may have, so that values a server finds equal get equal bytes.
 //
 // The types are Table, one collation's weights by character code, and Flavour,
 // the server family: a name is carried for a flavour only when its weights were
-// read from a server of that flavour (the program in gen does that, and the tests
-// of package router compare with live servers).
+// compared with a server of that flavour (TestServerWeights does that, and writes
+// the embedded file; the tests of package router compare whole keys).
 //
 // Only primary weights are kept: a collation that also tells accents or case
 // apart (utf8mb4_0900_as_cs) has the table of its accent- and case-insensitive
@@ -17,7 +17,7 @@
 // pairs that the Unicode collation algorithm's own table contracts.
 //
 // A table can never change once rows were placed by it (rule K3).
-package collate
+package collation
 
 import (
 	"bytes"
@@ -74,8 +74,8 @@ type run struct {
 	weight []uint16
 }
 
-// collation names a table by flavour.
-type collation struct {
+// entry names a table by flavour.
+type entry struct {
 	name    string
 	flavour Flavour
 	table   string // in the embedded file; "" for a binary collation
@@ -85,9 +85,9 @@ type collation struct {
 
 // collations is what is carried. Sources: MySQL 9.7.4 and MariaDB 10.11.19; a
 // table marked for both was byte for byte the same.
-func collations() []collation {
+func collations() []entry {
 	const both = MySQL | MariaDB
-	return []collation{
+	return []entry{
 		{name: "ascii_bin", flavour: both, eight: true},
 		{name: "ascii_general_ci", flavour: both, table: "ascii_general_ci", eight: true},
 		{name: "latin1_bin", flavour: both, eight: true},
@@ -214,7 +214,7 @@ func (t *Table) Trim(dst []byte, from int) []byte {
 
 var errDamaged = errors.New("collation tables are damaged")
 
-// unpack reads the embedded file, as gen writes it: deflated; for each table its
+// unpack reads the embedded file, as TestServerWeights writes it: deflated; for each table its
 // name, unit, number of runs, and each run's gap to the one before, count, step
 // and weights, all as unsigned varints (a string is its length and its bytes).
 func unpack(p []byte) (map[string]*Table, error) {

@@ -1,12 +1,4 @@
-// Gen reads the weights of collations from a live server and writes the file
-// that package collate embeds:
-//
-//	go run ./internal/collate/gen -dsn 'root@tcp(127.0.0.1:3306)/' -out weights.bin
-//
-// The server must be MySQL 8 or 9 for all tables; with -check it compares the
-// server's weights with an existing file, leaving out what the server lacks, which
-// is how a MariaDB is shown to have the same.
-package main
+package collation
 
 import (
 	"bytes"
@@ -15,13 +7,76 @@ import (
 	"encoding/binary"
 	"flag"
 	"fmt"
-	"log"
 	"os"
-
-	"braid/internal/collate"
+	"testing"
 
 	_ "github.com/go-sql-driver/mysql"
 )
+
+var update = flag.Bool("update", false, "write weights.bin from the MySQL server (a new table; the old ones can never change)")
+
+// TestServerWeights compares every weight with the servers that
+// BRAID_TEST_MYSQL_DSN and BRAID_TEST_MARIADB_DSN name.
+func TestServerWeights(t *testing.T) {
+	for fl, env := range map[Flavour]string{MySQL: "BRAID_TEST_MYSQL_DSN", MariaDB: "BRAID_TEST_MARIADB_DSN"} {
+		t.Run(env, func(t *testing.T) {
+			dsn := os.Getenv(env)
+			if dsn == "" {
+				t.Skipf("%s is not set: no server to compare with", env)
+			}
+			db, err := sql.Open("mysql", dsn)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			var file bytes.Buffer
+			for _, s := range sources() {
+				table := Lookup(fl, s.collation)
+				if table == nil {
+					continue
+				}
+				weights, err := s.read(db)
+				if err != nil {
+					t.Fatalf("%s: %v", s.collation, err)
+				}
+				if *update && fl == MySQL {
+					s.pack(&file, weights)
+					continue
+				}
+				bad := 0
+				for code, w := range weights {
+					if w != nil && !bytes.Equal(w, table.Append(nil, rune(code))) {
+						bad++
+					}
+				}
+				if bad > 0 {
+					t.Errorf("%s: %d codes weigh otherwise on this server", s.collation, bad)
+				}
+			}
+			if file.Len() > 0 {
+				write(t, file.Bytes())
+			}
+		})
+	}
+}
+
+// write deflates the file into weights.bin.
+func write(t *testing.T, file []byte) {
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("weights.bin", packed.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // source is one table: the character set and collation to ask for, and how many
 // codes there are.
@@ -42,57 +97,11 @@ func sources() []source {
 	}
 }
 
-// run mirrors collate's: consecutive codes whose last weight grows by step.
-type run struct {
+// packedRun is a run as it is being made.
+type packedRun struct {
 	first, count int
 	step         uint16
 	weight       []uint16
-}
-
-func main() {
-	log.SetFlags(0)
-	dsn := flag.String("dsn", "", "server, as go-sql-driver/mysql names it")
-	out := flag.String("out", "", "file to write")
-	check := flag.Bool("check", false, "compare the server with the embedded tables")
-	flag.Parse()
-	db, err := sql.Open("mysql", *dsn)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	var file bytes.Buffer
-	for _, s := range sources() {
-		weights, err := s.read(db)
-		if err != nil && *check {
-			log.Printf("%s: not on this server (%v)", s.collation, err)
-			continue
-		}
-		if err != nil {
-			log.Fatalf("%s: %v", s.collation, err)
-		}
-		if *check {
-			s.check(weights)
-			continue
-		}
-		s.pack(&file, weights)
-	}
-	if *check {
-		return
-	}
-	var packed bytes.Buffer
-	w, err := flate.NewWriter(&packed, flate.BestCompression)
-	if err != nil {
-		log.Fatal(err)
-	}
-	if _, err := w.Write(file.Bytes()); err != nil {
-		log.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		log.Fatal(err)
-	}
-	if err := os.WriteFile(*out, packed.Bytes(), 0o644); err != nil {
-		log.Fatal(err)
-	}
 }
 
 // read asks for the weight of every code; nil for surrogates, which are none.
@@ -140,7 +149,7 @@ func (s source) units(w []byte) []uint16 {
 }
 
 func (s source) pack(file *bytes.Buffer, weights [][]byte) {
-	var runs []run
+	var runs []packedRun
 	for code, w := range weights {
 		if w == nil {
 			continue
@@ -149,7 +158,7 @@ func (s source) pack(file *bytes.Buffer, weights [][]byte) {
 		if len(runs) > 0 && runs[len(runs)-1].extend(code, u) {
 			continue
 		}
-		runs = append(runs, run{first: code, count: 1, weight: u})
+		runs = append(runs, packedRun{first: code, count: 1, weight: u})
 	}
 	put := func(v int) { file.Write(binary.AppendUvarint(nil, uint64(v))) }
 	put(len(s.table))
@@ -170,7 +179,7 @@ func (s source) pack(file *bytes.Buffer, weights [][]byte) {
 }
 
 // extend adds a code to the run where it fits.
-func (r *run) extend(code int, u []uint16) bool {
+func (r *packedRun) extend(code int, u []uint16) bool {
 	if code != r.first+r.count || len(u) != len(r.weight) {
 		return false
 	}
@@ -191,18 +200,4 @@ func (r *run) extend(code int, u []uint16) bool {
 	}
 	r.count++
 	return true
-}
-
-func (s source) check(weights [][]byte) {
-	t := collate.Lookup(collate.MySQL, s.collation)
-	bad := 0
-	for code, w := range weights {
-		if w != nil && !bytes.Equal(w, t.Append(nil, rune(code))) {
-			bad++
-		}
-	}
-	if bad > 0 {
-		log.Fatalf("%s: %d codes weigh otherwise on this server", s.collation, bad)
-	}
-	log.Printf("%s: the same", s.collation)
 }
