@@ -130,6 +130,9 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 	if f.system != "" {
 		return planned{}, refuse("tables of " + f.system + " together with others")
 	}
+	if f.locks && len(f.db.Shards) > 1 {
+		return planned{}, refuse("GET_LOCK() and its like together with tables")
+	}
 	body.db = f.db
 	base, err := f.baseEdits()
 	if err != nil {
@@ -189,6 +192,12 @@ func (a *analysis) noTables(f *found, p *Plan, body *readBody) (planned, error) 
 	body.db = db
 	p.Database = db.Name
 	p.Kind, p.NoTables, p.body = KindAny, f.system == "", body
+	if f.locks {
+		// A lock excludes others only when all ask the same node.
+		body.db = a.r.anyDatabase("")
+		body.sources = []source{{name: "locks"}}
+		p.Kind, p.Database = KindSingle, body.db.Name
+	}
 	return planned{plan: p}, nil
 }
 

@@ -70,6 +70,7 @@ type found struct {
 	functions     map[string]bool
 	aggregates    map[*block][]*ast.AggregateFuncExpr
 	locking       bool
+	locks         bool   // GET_LOCK and its like
 	bare          []edit // the base edits without names for select items
 }
 
@@ -109,6 +110,10 @@ func (f *found) Enter(n ast.Node) (ast.Node, bool) {
 		switch name {
 		case "rand", "uuid", "uuid_short", "sleep", "random_bytes", "sysdate", "get_lock", "release_lock", "release_all_locks", "load_file":
 			f.unstable = strings.ToUpper(name) + "()"
+		}
+		switch name {
+		case "get_lock", "release_lock", "release_all_locks", "is_free_lock", "is_used_lock":
+			f.locks = true
 		}
 		if n.Schema.L != "" {
 			f.unstable = "stored function"

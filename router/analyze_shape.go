@@ -3,6 +3,7 @@ package router
 import (
 	"encoding/binary"
 	"fmt"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -132,10 +133,9 @@ func (s *shape) standIn(hole int, c Class) string {
 // hole tells which hole a literal of the tree is: -1 when it is none (pinned, TRUE, NULL).
 func (s *shape) hole(e ast.ExprNode) int {
 	if p, ok := e.(*driver.ParamMarkerExpr); ok {
-		for _, sp := range s.spans {
-			if sp.start == p.Offset {
-				return sp.hole
-			}
+		i := sort.Search(len(s.spans), func(i int) bool { return s.spans[i].start >= p.Offset })
+		if i < len(s.spans) && s.spans[i].start == p.Offset {
+			return s.spans[i].hole
 		}
 		return -1
 	}
@@ -177,18 +177,16 @@ func (s *shape) hole(e ast.ExprNode) int {
 // introduced tells whether a character set introducer (_latin1'x') stands
 // before the hole, so that its bytes are not in the client's character set.
 func (s *shape) introduced(hole int) bool {
-	for _, sp := range s.spans {
-		if sp.hole != hole {
-			continue
-		}
-		before := strings.TrimRight(s.text[:sp.start], " \t\r\n")
-		i := len(before)
-		for i > 0 && isWord(before[i-1]) {
-			i--
-		}
-		return i < len(before) && before[i] == '_'
+	at := sort.Search(len(s.spans), func(i int) bool { return s.spans[i].hole >= hole })
+	if at == len(s.spans) || s.spans[at].hole != hole {
+		return false
 	}
-	return false
+	before := strings.TrimRight(s.text[:s.spans[at].start], " \t\r\n")
+	i := len(before)
+	for i > 0 && isWord(before[i-1]) {
+		i--
+	}
+	return i < len(before) && before[i] == '_'
 }
 
 // plainComments blanks what a server of the flavour does not run of executable

@@ -204,10 +204,10 @@ func (b *builder) unlisted(t *Table, on []int) (Placement, *conf.Table) {
 	case len(t.Uniques) > 0:
 		key = t.Uniques[0][0]
 	}
+	if t.View && len(on) == len(b.db.Shards) {
+		return Placement{Kind: Global}, nil // views are made on every shard when their tables are global
+	}
 	if b.conf.Default != "hash" || key < 0 || t.View || len(on) < len(b.db.Shards) {
-		if b.conf.Default == "hash" && t.View && len(on) == len(b.db.Shards) {
-			return Placement{Kind: Global}, nil // views are made on every shard when their tables are global
-		}
 		return Placement{Kind: Single, Shard: on[0]}, nil
 	}
 	return Placement{Kind: Sharded}, &conf.Table{Name: t.Name, Kind: "sharded", Key: []string{t.Columns[key].Name}}

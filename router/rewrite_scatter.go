@@ -376,6 +376,9 @@ func (x *scatterer) orders() ([]item, *mysql.Error) {
 	}
 	var out []item
 	for i, by := range x.sel.OrderBy.Items {
+		if canon(by.Expr) == "NULL" {
+			continue // ORDER BY NULL: no order
+		}
 		it, err := x.byItem(by.Expr, x.s.withoutDirection(at[i]), false)
 		if err != nil {
 			return nil, err

@@ -220,6 +220,9 @@ func limitNumber(q *Query, hole int) (uint64, error) {
 
 // paramIndex is which parameter literal lit is.
 func paramIndex(q *Query, lit int) int {
+	if len(q.Params) == len(q.Literals) {
+		return lit // no other literals
+	}
 	n := 0
 	for i := range lit {
 		if q.Literals[i].Class == ClassParam {

@@ -24,6 +24,10 @@ type Options struct {
 	PlanCacheOff bool // testing: plan each statement anew
 }
 
+// digestMax bounds the digests that are cached, in bytes: longer statements are
+// bulk loads whose shapes hardly come again.
+const digestMax = 64 << 10
+
 // New makes a router for a topology, which must not be changed afterwards.
 func New(t *Topology, opt Options) *Router {
 	const plansMax = 5000
@@ -59,7 +63,7 @@ func (r *Router) Plan(q *Query) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.cache != nil && !p.uncached {
+	if r.cache != nil && !p.uncached && len(q.Digest) <= digestMax {
 		r.cache.put(q, p)
 	}
 	return p.plan, nil
