@@ -105,10 +105,25 @@ func fromList(m []Var) *Vars {
 	return &Vars{list: m, key: b.String()}
 }
 
+// Names is the variable that stands for SET NAMES: its value is "'charset'
+// COLLATE 'collation'". It sets four variables at once, and is not the same as
+// setting the four: character_set_results then keeps the collation, which column
+// definitions carry. Where one of the four is in a Vars too, it counts.
+const Names = "NAMES"
+
+// characterSet tells whether a variable is Names or one of the four it sets.
+func characterSet(name string) bool {
+	switch name {
+	case Names, "character_set_client", "character_set_connection", "character_set_results", "collation_connection":
+		return true
+	}
+	return false
+}
+
 // appendDiff appends the SET statement that brings a connection from have to
-// want; nothing when they are equal. Variables go in the order of their names,
-// which happens to be the right one for character_set_connection and
-// collation_connection: setting the former resets the latter.
+// want; nothing when they are equal. Variables go in the order of their names;
+// those of the character set all together when one of them differs, since each
+// of them moves others.
 func appendDiff(dst []byte, have, want *Vars, mariadb bool) []byte {
 	start := len(dst)
 	put := func(name, value string) {
@@ -117,43 +132,68 @@ func appendDiff(dst []byte, have, want *Vars, mariadb bool) []byte {
 		} else {
 			dst = append(dst, ',')
 		}
-		if name[0] == '@' {
+		switch {
+		case name == Names:
+			dst = append(append(dst, "NAMES "...), value...)
+			return
+		case name[0] == '@':
 			dst = append(dst, "@`"...)
 			dst = append(dst, strings.ReplaceAll(name[1:], "`", "``")...)
 			dst = append(dst, '`')
-		} else {
+		default:
 			dst = append(dst, "SESSION "...)
 			dst = append(dst, wireName(name, mariadb)...)
 		}
 		dst = append(append(dst, '='), value...)
 	}
 	h, w := have.vars(), want.vars()
-	// A dropped setting of the character set of the connection resets its
-	// collation, so a kept collation is told again.
-	recollate := false
+	again := characterSetDiffers(h, w)
+	_, named := want.Get(Names)
 	for len(h) > 0 || len(w) > 0 {
 		switch {
 		case len(w) == 0 || len(h) > 0 && h[0].Name < w[0].Name:
-			if h[0].Name[0] == '@' {
+			switch {
+			case characterSet(h[0].Name) && named:
+			case h[0].Name == Names:
+				put(Names, "DEFAULT")
+			case h[0].Name[0] == '@':
 				put(h[0].Name, "NULL")
-			} else {
+			default:
 				put(h[0].Name, "DEFAULT")
 			}
-			recollate = recollate || h[0].Name == "character_set_connection"
 			h = h[1:]
 		case len(h) == 0 || w[0].Name < h[0].Name:
 			put(w[0].Name, w[0].Value)
-			recollate = recollate || w[0].Name == "character_set_connection"
 			w = w[1:]
 		default:
-			if h[0].Value != w[0].Value || recollate && w[0].Name == "collation_connection" {
+			if h[0].Value != w[0].Value || again && characterSet(w[0].Name) {
 				put(w[0].Name, w[0].Value)
-				recollate = recollate || w[0].Name == "character_set_connection"
 			}
 			h, w = h[1:], w[1:]
 		}
 	}
 	return dst
+}
+
+// characterSetDiffers tells whether the two lists say different things of
+// character sets.
+func characterSetDiffers(h, w []Var) bool {
+	next := func(l []Var) []Var {
+		for len(l) > 0 && !characterSet(l[0].Name) {
+			l = l[1:]
+		}
+		return l
+	}
+	for {
+		h, w = next(h), next(w)
+		if len(h) == 0 || len(w) == 0 {
+			return len(h) != len(w)
+		}
+		if h[0] != w[0] {
+			return true
+		}
+		h, w = h[1:], w[1:]
+	}
 }
 
 // wireName is the name the node's server family has for a variable that the

@@ -40,12 +40,7 @@ func (s *Session) fresh(collation uint16) {
 		cs, _ := colls.Charset("utf8mb4")
 		c, _ = colls.ByID(cs.Collation)
 	}
-	vars := []backend.Var{
-		{Name: "character_set_client", Value: quote(c.Charset)},
-		{Name: "character_set_connection", Value: quote(c.Charset)},
-		{Name: "character_set_results", Value: quote(c.Charset)},
-		{Name: "collation_connection", Value: quote(c.Name)},
-	}
+	vars := []backend.Var{names(c)}
 	isolation := "REPEATABLE-READ"
 	if b := s.gen.anyBase(s.database); b != nil {
 		isolation = b.isolation
@@ -77,16 +72,30 @@ func (s *Session) setVars(v *backend.Vars) {
 	s.vars = v
 	mode, _ := v.Get("sql_mode")
 	s.mode = parseMode(unquote(mode))
-	client, _ := v.Get("character_set_client")
-	s.charset = strings.ToLower(unquote(client))
-	results, _ := v.Get("character_set_results")
-	cs, ok := s.collations().Charset(unquote(results))
+	colls := s.collations()
+	all, _ := v.Get(backend.Names)
+	_, name, _ := strings.Cut(all, " COLLATE ")
+	coll, ok := colls.ByName(unquote(name))
 	if !ok {
-		cs, _ = s.collations().Charset("utf8mb4")
+		coll, _ = colls.ByID(45)
 	}
-	s.chars = charsetInfo{resultsID: cs.Collation, resultsMax: cs.BytesMax}
+	s.charset = coll.Charset
+	s.chars = charsetInfo{resultsID: coll.ID, resultsMax: coll.BytesMax}
+	if client, ok := v.Get("character_set_client"); ok {
+		s.charset = strings.ToLower(unquote(client))
+	}
+	if results, ok := v.Get("character_set_results"); ok {
+		if cs, ok := colls.Charset(unquote(results)); ok {
+			s.chars = charsetInfo{resultsID: cs.Collation, resultsMax: cs.BytesMax}
+		}
+	}
 	ro, _ := v.Get("transaction_read_only")
 	s.readOnly = ro == "1" || strings.EqualFold(unquote(ro), "ON")
+}
+
+// names is what SET NAMES with that collation sets.
+func names(c mysql.Collation) backend.Var {
+	return backend.Var{Name: backend.Names, Value: quote(c.Charset) + " COLLATE " + quote(c.Name)}
 }
 
 // unquote is the inverse of quote.
@@ -261,13 +270,9 @@ func (s *Session) setNames(x *router.Set) error {
 			return mysql.Errorf(1253, "COLLATION '%s' is not valid for CHARACTER SET '%s'", coll.Name, cs.Name)
 		}
 	}
-	set := []backend.Var{
-		{Name: "character_set_client", Value: quote(cs.Name)},
-		{Name: "character_set_results", Value: quote(cs.Name)},
-	}
+	four := []string{"character_set_client", "character_set_connection", "character_set_results", "collation_connection"}
 	if x.Name == "names" {
-		set = append(set, backend.Var{Name: "character_set_connection", Value: quote(cs.Name)}, backend.Var{Name: "collation_connection", Value: quote(coll.Name)})
-		s.setVars(s.vars.With(set...))
+		s.setVars(s.vars.Without(four...).With(names(coll)))
 		return nil
 	}
 	// SET CHARACTER SET: the connection's character set becomes the database's.
@@ -275,8 +280,8 @@ func (s *Session) setNames(x *router.Set) error {
 	if err != nil {
 		return err
 	}
-	set = append(set, backend.Var{Name: "character_set_connection", Value: quote(got[0].text)}, backend.Var{Name: "collation_connection", Value: quote(got[1].text)})
-	s.setVars(s.vars.With(set...))
+	s.setVars(s.vars.Without(four...).With(names(coll),
+		backend.Var{Name: "character_set_connection", Value: quote(got[0].text)}, backend.Var{Name: "collation_connection", Value: quote(got[1].text)}))
 	return nil
 }
 
