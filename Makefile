@@ -9,10 +9,10 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 UNIT = $$($(GO) list ./... | grep -v '^braid/tests/') 
 E2E = ./tests/...
 
-.PHONY: help build check fmt vet staticcheck unit servers test difftest clean
+.PHONY: help build check fmt vet staticcheck unit servers test difftest bench bench-gate long clean
 
 help: ## this list
-	@grep -hE '^[a-z0-9]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
 
 build: ## bin/braid, a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/braid ./cmd/braid
@@ -44,6 +44,21 @@ test: servers check ## everything, end to end, -race, on MariaDB and MySQL 9 (25
 # installation of yours; without, it starts its own servers and Braid.
 difftest: servers ## the differential cases; BRAID=dsn PLAIN=dsn for an installation of your own
 	$(GO) test -count=1 -timeout 30m -v ./tests/difftest $(if $(BRAID),-run TestInstallation -braid '$(BRAID)' -plain '$(PLAIN)')
+
+.PHONY: bin/bench
+bin/bench: build
+	$(GO) build -o bin/bench ./tests/bench
+
+# make bench BENCH='-only points -conns 1,16,64 -floor -profile cpu.prof'; bin/bench -help says more.
+bench: bin/bench ## Braid beside haproxy on null servers, against the goals (5 minutes, a quiet machine)
+	bin/bench -braid bin/braid $(BENCH)
+
+bench-gate: bin/bench ## fails when a point select costs more than 2.2 times haproxy's CPU
+	bin/bench -braid bin/braid -only points -conns 16 -gate $(BENCH)
+
+long: servers bin/bench ## the sizes of the issues: sysbench, TPC-C, 50 crashes on each flavour, the benchmark's gate (1 hour)
+	$(GO) test -count=1 -timeout 3h -v ./tests/workload -long
+	bin/bench -braid bin/braid -gate $(BENCH)
 
 clean: ## remove bin/
 	rm -rf bin

@@ -34,7 +34,8 @@ func startChild(dir, name string, cmd *exec.Cmd) (*child, error) {
 		cmd.Stdout = out
 	}
 	cmd.Stderr = out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	// A group of its own: an interrupt at the terminal is for us alone.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	started := make(chan error, 1)
 	go func() {
 		runtime.LockOSThread()
