@@ -268,7 +268,6 @@ func (f *found) baseEdits() ([]edit, *mysql.Error) {
 		return nil, nil
 	}
 	f.bare = sortEdits(edits)
-	f.markShown(f.bare)
 	return sortEdits(append(append([]edit{}, f.bare...), f.nameEdits(f.bare)...)), nil
 }
 
@@ -279,7 +278,10 @@ func (f *found) factEdits() []edit {
 		if k == factDatabase && f.db.SamePhysical && f.q.Database == f.db.Name {
 			return
 		}
-		edits = append(edits, edit{start, end, template{{kind: segFact, n: int(k)}}})
+		// The function itself stays as the branch that is never taken: the expression
+		// has its type, length and collation on either server (rule D10).
+		t := append(template{}.add("IF(1,"), segment{kind: segFact, n: int(k)})
+		edits = append(edits, edit{start, end, t.add("," + s.text[start:end] + ")")})
 	}
 	for i, t := range s.toks {
 		if i > 0 && (s.toks[i-1].is(s.text, '.') || s.toks[i-1].is(s.text, '@')) {
@@ -339,32 +341,6 @@ func (f *found) qualifierEdits() ([]edit, *mysql.Error) {
 		edits = append(edits, edit{t.start, s.toks[i+2].start, nil})
 	}
 	return edits, nil
-}
-
-// markShown marks the facts that are an item of a select list by themselves.
-func (f *found) markShown(edits []edit) {
-	shown := map[[2]int]bool{}
-	for sel := range f.owner {
-		if sel.Fields == nil {
-			continue
-		}
-		for _, field := range sel.Fields.Fields {
-			if field.WildCard == nil && field.AsName.L == "" {
-				shown[[2]int{field.Offset, field.Offset + len(field.OriginalText())}] = true
-			} else if field.WildCard == nil {
-				toks := f.shape.tokensIn(field.Offset, field.Offset+len(field.OriginalText()))
-				if len(toks) > 0 {
-					r := f.shape.withoutAlias([2]int{toks[0].start, toks[len(toks)-1].end}, field)
-					shown[r] = true
-				}
-			}
-		}
-	}
-	for i := range edits {
-		if t := edits[i].with; len(t) == 1 && t[0].kind == segFact && shown[[2]int{edits[i].start, edits[i].end}] {
-			t[0].text = "shown"
-		}
-	}
 }
 
 // nameEdits give the select list's items that change the name they had (rule D3).

@@ -265,7 +265,7 @@ func (w *writer) template(t template) {
 		case segLimit:
 			w.limitNumber(s.n)
 		case segFact:
-			w.fact(fact(s.n), s.text != "")
+			w.fact(fact(s.n))
 		}
 	}
 }
@@ -312,10 +312,8 @@ func (w *writer) limitNumber(hole int) {
 	w.r.buf = strconv.AppendUint(w.r.buf, n, 10)
 }
 
-// fact writes a session's fact as an expression of the type its function has.
-// shown says that it is a column of a select list by itself, where its length
-// and character set count; elsewhere it must not impose its collation.
-func (w *writer) fact(k fact, shown bool) {
+// fact writes a session's fact as a literal.
+func (w *writer) fact(k fact) {
 	f := w.q.Facts
 	switch k {
 	case factDatabase:
@@ -323,23 +321,21 @@ func (w *writer) fact(k fact, shown bool) {
 			w.r.buf = append(w.r.buf, "NULL"...)
 			return
 		}
-		w.string(w.q.Database, shown, 64)
+		w.string(w.q.Database)
 	case factConnectionID:
 		w.unsigned(f.ConnectionID)
 	case factUser:
-		w.string(f.User, shown, 288)
+		w.string(f.User)
 	case factCurrentUser:
-		w.string(f.CurrentUser, shown, 288)
+		w.string(f.CurrentUser)
 	case factVersion:
-		w.string(f.Version, shown, len(f.Version))
+		w.string(f.Version)
 	case factLastInsertID:
 		w.unsigned(f.LastInsertID)
 	case factRowCount:
-		w.r.buf = append(w.r.buf, "CAST("...)
 		w.r.buf = strconv.AppendInt(w.r.buf, f.RowCount, 10)
-		w.r.buf = append(w.r.buf, " AS SIGNED)"...)
 	case factFoundRows:
-		w.unsigned(f.FoundRows)
+		w.r.buf = strconv.AppendUint(w.r.buf, f.FoundRows, 10)
 	}
 }
 
@@ -349,22 +345,13 @@ func (w *writer) unsigned(n uint64) {
 	w.r.buf = append(w.r.buf, " AS UNSIGNED)"...)
 }
 
-// string writes text as the servers' own functions give it: in utf8mb3, of at
-// most chars characters. It is written in hexadecimal, whatever the client's
-// character set and sql_mode.
-func (w *writer) string(s string, shown bool, chars int) {
+// string writes text as the servers' own functions give it: in utf8mb3. It is
+// written in hexadecimal, whatever the client's character set and sql_mode.
+func (w *writer) string(s string) {
 	const digits = "0123456789abcdef"
-	if shown {
-		w.r.buf = append(w.r.buf, "CAST("...)
-	}
 	w.r.buf = append(w.r.buf, "_utf8mb3 x'"...)
 	for i := range len(s) {
 		w.r.buf = append(w.r.buf, digits[s[i]>>4], digits[s[i]&15])
 	}
 	w.r.buf = append(w.r.buf, '\'')
-	if shown {
-		w.r.buf = append(w.r.buf, " AS CHAR("...)
-		w.r.buf = strconv.AppendInt(w.r.buf, int64(chars), 10)
-		w.r.buf = append(w.r.buf, ") CHARACTER SET utf8mb3)"...)
-	}
 }
