@@ -139,7 +139,7 @@ func (r *Run) connection(ctx context.Context, name string) (*pair, error) {
 	}
 	if p.braid, err = wire.Connect(ctx, r.Braid); err != nil {
 		p.plain.Abort()
-		return nil, fmt.Errorf("Braid: %w", err)
+		return nil, fmt.Errorf("the Braid side: %w", err)
 	}
 	r.conns[name] = p
 	return p, nil
