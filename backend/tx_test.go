@@ -127,7 +127,19 @@ func testT1InsertFails(t *testing.T, l *lab) {
 func testT2(t *testing.T, l *lab) {
 	b := l.braid(t)
 	bad := NewVars(Var{"sql_mode", "'NO_SUCH_MODE'"})
+	if err := transfer(t, b, 0, 1, 2).Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	for i, before := range [][]int{nil, {0}} {
+		// The connection comes from an autocommit statement.
+		idle, err := b.nodes[1].Get(t.Context(), false, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := idle.Bring(&Need{Autocommit: true}); err != nil {
+			t.Fatal(err)
+		}
+		idle.Release()
 		tx := transfer(t, b, before...)
 		n := b.nodes[1]
 		c, err := tx.Leg(t.Context(), n, "app", bad)
@@ -144,6 +156,9 @@ func testT2(t *testing.T, l *lab) {
 		wantState(t, tx, TxLost)
 		_ = tx.Rollback(t.Context())
 		l.wantRows(t, 100, 100, 100)
+		if err := transfer(t, b, 1).Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
