@@ -31,6 +31,9 @@ func (r *Router) analyze(q *Query) (planned, error) {
 	}
 	l := localParser{r: r, q: q, text: string(q.Text), toks: toks}
 	if p, ok, err := l.statement(); ok || err != nil {
+		if e, _ := err.(*mysql.Error); e != nil && e.Code == 1235 {
+			p, err = &Plan{Kind: KindRefuse, Err: e, Verb: toks[0].word(string(q.Text))}, nil
+		}
 		if p != nil {
 			p.Digest = string(q.Digest)
 		}
