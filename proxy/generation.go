@@ -26,6 +26,7 @@ type generation struct {
 	users    map[string]conf.User
 	secrets  map[string]credential
 	base     map[string]*databaseBase
+	columns  columnsMemory
 	// unread are the databases whose schema could not be read, with the reason:
 	// their statements are refused with it until a later generation has it.
 	unread map[string]error
@@ -48,9 +49,10 @@ type databaseBase struct {
 // nodeDefaults are the settings of the database's first node that every
 // session starts from, on all nodes alike.
 type nodeDefaults struct {
-	version  string
-	sqlMode  string
-	timeZone string
+	version    string
+	sqlMode    string
+	timeZone   string
+	sortLength int // max_sort_length, bytes
 }
 
 // buildGeneration makes the snapshot after before (which may be nil). A
@@ -83,13 +85,12 @@ func buildGeneration(ctx context.Context, cfg *conf.Config, before *generation, 
 
 // withSchema is the generation that follows g when only the schema changed.
 func (g *generation) withSchema(ctx context.Context, number uint64, log *zap.Logger) (*generation, error) {
-	n := *g
-	n.number = number
-	n.base, n.unread = map[string]*databaseBase{}, map[string]error{}
+	n := &generation{number: number, cfg: g.cfg, cluster: g.cluster, users: g.users, secrets: g.secrets,
+		base: map[string]*databaseBase{}, unread: map[string]error{}}
 	if err := n.readSchemas(ctx, log); err != nil {
 		return nil, err
 	}
-	return &n, nil
+	return n, nil
 }
 
 // readSchemas reads every database's tables from its shards and builds the router.

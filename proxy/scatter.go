@@ -21,9 +21,10 @@ type part struct {
 	targets []int // indexes into route.Targets, run on c in this order
 	c       *backend.Conn
 	rows    mysql.Rows
-	stream  *backend.Rows // the stream under way on c
-	sent    bool          // a statement was sent on c
-	ended   bool          // the answer on c was an error, and so is over
+	stream  *backend.Rows  // the stream under way on c
+	sent    bool           // a statement was sent on c
+	columns []mysql.Column // of a united text; nil otherwise
+	ended   bool           // the answer on c was an error, and so is over
 }
 
 // runScatter runs a read on several shards and merges their rows as streams.
@@ -52,9 +53,12 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		inputs = append(inputs, parts[i].rows)
 		names = append(names, parts[i].p.shard)
 	}
-	out, err := merge.Merge(s.route.Merge, s.route.Limit, inputs, merge.Options{
-		SortBytesMax: s.gen.cfg.Proxy.SortBytesMax, Names: names,
-	})
+	opt := merge.Options{SortBytesMax: s.gen.cfg.Proxy.SortBytesMax, Names: names}
+	if b := s.gen.base[plan.Database]; b != nil {
+		opt.PerKeyWeightCut = b.defaults.sortLength
+		opt.CutPadOnly = s.gen.topology.Databases[plan.Database].Flavour == router.MySQL
+	}
+	out, err := merge.Merge(s.route.Merge, s.route.Limit, inputs, opt)
 	if err != nil {
 		return s.scatterFailed(parts, plan, nil, err)
 	}
@@ -157,11 +161,11 @@ func (s *Session) takeParts(plan *router.Plan) ([]part, error) {
 func (s *Session) sendPart(pt *part, plan *router.Plan, ps *execution) error {
 	t := &s.route.Targets[pt.targets[0]]
 	if len(pt.targets) > 1 && len(s.route.Merge.Order) > 0 {
-		united, err := s.route.Unite(plan, pt.targets)
+		all, err := s.unite(pt, plan)
 		if err != nil {
 			return err
 		}
-		t, pt.targets = united, pt.targets[:1]
+		t, pt.targets = all, pt.targets[:1]
 		pt.p.shard = "of node " + pt.p.node.Name()
 	}
 	need := s.need(plan, &pt.p)
@@ -181,6 +185,10 @@ func (s *Session) openPart(pt *part, plan *router.Plan, ps *execution) error {
 	pt.stream, pt.rows = st, st
 	if ps != nil {
 		pt.stream.SetBinary()
+	}
+	if pt.columns != nil {
+		pt.rows, err = describeUnited(st, pt.columns, ps != nil)
+		return err
 	}
 	if len(pt.targets) > 1 {
 		pt.rows = &chain{s: s, pt: pt, plan: plan, ps: ps, columns: st.Columns()}

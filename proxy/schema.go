@@ -62,11 +62,11 @@ func readShard(ctx context.Context, node *backend.Node, schema string) (router.S
 		return nil, def, false, err
 	}
 	defer c.Close()
-	rows, err := c.Query("SELECT @@version, @@global.sql_mode, @@global.time_zone, @@lower_case_table_names", 1)
+	rows, err := c.Query("SELECT @@version, @@global.sql_mode, @@global.time_zone, @@lower_case_table_names, @@max_sort_length", 1)
 	if err != nil {
 		return nil, def, false, err
 	}
-	def = nodeDefaults{version: string(rows[0][0]), sqlMode: string(rows[0][1]), timeZone: string(rows[0][2])}
+	def = nodeDefaults{version: string(rows[0][0]), sqlMode: string(rows[0][1]), timeZone: string(rows[0][2]), sortLength: int(parseUint(rows[0][4]))}
 	lower := string(rows[0][3]) != "0"
 	lit := quote(schema)
 	if rows, err = c.Query("SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME="+lit, 1); err != nil {

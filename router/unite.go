@@ -1,9 +1,164 @@
 package router
 
-import "braid/internal/mysql"
+import (
+	"strconv"
+	"strings"
 
-// Unite makes one text of several targets whose shards are on one node, for a
-// connection that can run only one statement at a time (rule T18).
-func (r *Route) Unite(p *Plan, targets []int) (*Target, error) {
-	return nil, mysql.Errorf(1235, "This version of Braid doesn't yet support 'ordered rows of several shards on one node inside a transaction'")
+	"braid/internal/mysql"
+)
+
+// Unite makes one text of several targets of a scattered read whose shards are
+// on one node, for a connection that can run only one statement at a time (rule
+// T18): the targets' texts joined by UNION ALL, in the merge's order, each table
+// under its shard's physical schema. targets are indexes into r.Targets. The
+// columns of the answer have the values and types of a single target's, but not
+// their table names and flags.
+func (r *Route) Unite(db *Database, q *Query, targets []int) (*Target, error) {
+	if r.Merge == nil {
+		return nil, refuse("a statement of this form on several shards of one node inside a transaction")
+	}
+	out := &Target{Shard: r.Targets[targets[0]].Shard}
+	var b []byte
+	for n, i := range targets {
+		t := &r.Targets[i]
+		if n > 0 {
+			b = append(b, " UNION ALL "...)
+		}
+		b = append(b, '(')
+		var err *mysql.Error
+		if b, err = qualify(b, string(t.Text), db, db.Shards[t.Shard].Schema, q.Mode, q.Charset); err != nil {
+			return nil, err
+		}
+		b = append(b, ')')
+		if q.Prepared {
+			if t.Params != nil {
+				out.Params = append(out.Params, t.Params...)
+				continue
+			}
+			for k := range q.Params {
+				out.Params = append(out.Params, ParamRef{Index: k})
+			}
+		}
+	}
+	for i, k := range r.Merge.Order {
+		if i == 0 {
+			b = append(b, " ORDER BY "...)
+		} else {
+			b = append(b, ", "...)
+		}
+		col := k.Col
+		if k.NumericCol >= 0 {
+			col = k.NumericCol
+		}
+		b = strconv.AppendInt(b, int64(col+1), 10)
+		if k.Desc {
+			b = append(b, " DESC"...)
+		}
+	}
+	if r.Limit.Set && len(r.Merge.Group) == 0 && !r.Merge.Aggregate && len(r.Merge.Sort) == 0 {
+		n := r.Limit.Offset + r.Limit.Count
+		if n < r.Limit.Count {
+			n = 1<<64 - 1
+		}
+		b = strconv.AppendUint(append(b, " LIMIT "...), n, 10)
+	}
+	out.Text = b
+	return out, nil
+}
+
+// selectPart is which part of a SELECT a token is in.
+type selectPart uint8
+
+const (
+	partNone   selectPart = iota // not directly in a SELECT: a function's arguments
+	partSelect                   // before FROM
+	partTables                   // in FROM, where a table may stand
+	partOn                       // in a join's condition
+	partRest                     // WHERE and behind
+)
+
+// qualify appends a SELECT's text with schema in front of every table of db
+// that has no database in front. A text in which it is not certain what is a
+// table is refused.
+func qualify(dst []byte, text string, db *Database, schema string, mode Mode, charset string) ([]byte, *mysql.Error) {
+	toks := tokenize(text, mode, charset)
+	state := []selectPart{partNone}
+	at := 0
+	for i, t := range toks {
+		for len(state) <= t.depth+1 {
+			state = append(state, partNone)
+		}
+		cur := &state[t.depth]
+		switch {
+		case t.is(text, '('):
+			state[t.depth+1] = partNone
+			if *cur == partTables && tableStarts(toks, i, text) {
+				state[t.depth+1] = partTables // a nested join; a SELECT in it changes that
+			}
+			continue
+		case t.is(text, ','):
+			if *cur == partOn {
+				*cur = partTables
+			}
+			continue
+		}
+		if t.kind == tokWord && (i == 0 || !toks[i-1].is(text, '.')) {
+			switch t.word(text) {
+			case "SELECT":
+				*cur = partSelect
+				continue
+			case "FROM":
+				if *cur == partSelect {
+					*cur = partTables
+				}
+				continue
+			case "ON", "USING":
+				if *cur == partTables {
+					*cur = partOn
+				}
+				continue
+			case "JOIN", "STRAIGHT_JOIN":
+				if *cur == partOn {
+					*cur = partTables
+				}
+				continue
+			case "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW", "FOR", "LOCK", "PROCEDURE":
+				if *cur == partTables || *cur == partOn {
+					*cur = partRest
+				}
+				continue
+			case "UNION", "EXCEPT", "INTERSECT":
+				*cur = partNone
+				continue
+			case "WITH":
+				return nil, refuse("WITH on several shards of one node inside a transaction")
+			}
+		}
+		if *cur != partTables || !t.ident() || !tableStarts(toks, i, text) || i+1 < len(toks) && toks[i+1].is(text, '.') {
+			continue
+		}
+		if db.Table(t.name(text)) == nil {
+			return nil, refuse("this form of FROM on several shards of one node inside a transaction")
+		}
+		dst = append(dst, text[at:t.start]...)
+		dst = append(append(append(dst, '`'), strings.ReplaceAll(schema, "`", "``")...), "`."...)
+		at = t.start
+	}
+	return append(dst, text[at:]...), nil
+}
+
+// tableStarts tells whether token i stands where a table reference begins.
+func tableStarts(toks []token, i int, text string) bool {
+	if i == 0 {
+		return false
+	}
+	p := toks[i-1]
+	if p.is(text, ',') || p.is(text, '(') {
+		return true
+	}
+	switch p.word(text) {
+	case "FROM", "JOIN", "STRAIGHT_JOIN":
+		return true
+	}
+	return false
 }
