@@ -58,23 +58,26 @@ func TestTPCC(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// tpcc reports what goes wrong and goes on: go-tpc ends with code 0 whatever
+			// happens, and says it in its output.
 			tpcc := func(limit time.Duration, args ...string) string {
 				t.Helper()
 				args = append([]string{"tpcc", "-H", host, "-P", port, "-U", servers.User, "-p", servers.Password, "-D", "shop", "--warehouses", strconv.Itoa(warehouses)}, args...)
 				out, err := tool(t, limit, program, args...)
-				// go-tpc ends with code 0 whatever happens, and says what went wrong.
-				if bad := lines(out, "failed", "panic", "FAIL", "should be", "but got"); err != nil || len(bad) > 0 || !strings.Contains(out, "Finished") {
-					t.Fatalf("go-tpc %v: %v\n%s\n...\n%s", args, err, strings.Join(bad[:min(len(bad), 10)], "\n"), tail(out))
+				if bad := lines(out, "failed", "panic", "should be", "but got", "Error"); err != nil || len(bad) > 0 || !strings.Contains(out, "Finished") {
+					t.Errorf("go-tpc %v: %v\n%s\n...\n%s", args, err, strings.Join(bad[:min(len(bad), 10)], "\n"), tail(out))
 				}
 				return out
 			}
-			tpcc(20*time.Minute, "-T", "4", "prepare")
 			check := func() {
 				t.Helper()
 				out := tpcc(10*time.Minute, "check")
 				if n := len(lines(out, "begin to check warehouse")); n < 10*warehouses {
-					t.Errorf("only %d conditions were checked:\n%s", n, tail(out))
+					t.Errorf("only %d conditions were checked", n)
 				}
+			}
+			if tpcc(20*time.Minute, "-T", "4", "prepare", "--no-check"); t.Failed() {
+				return
 			}
 			check()
 			out := tpcc(run+5*time.Minute, "-T", "4", "--time", run.String(), "run")
