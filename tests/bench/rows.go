@@ -103,7 +103,7 @@ func streams(ctx context.Context, s *site, set *settings) error {
 				return err
 			}
 			perRow, firstShare, growth = append(perRow, cpu), append(firstShare, share), append(growth, grown)
-			fmt.Printf("%d rows: %.0f ns CPU a row, first row after %.1f%% of the time, peak memory grew by %.1f MiB\n", size.rows, cpu, share, grown)
+			fmt.Printf("%d rows: %.0f ns CPU a row, first row after %.1f%% of the time, peak memory grew by %.2f MiB\n", size.rows, cpu, share, grown)
 		}
 		name := fmt.Sprintf("ORDER BY of %d rows of 4 shards, ", size.rows)
 		// The best peers measured needed 2100 and 1400 ns a row.

@@ -68,6 +68,8 @@ func (s *Server) Serve() {
 // Close ends Serve.
 func (s *Server) Close() error { return s.listener.Close() }
 
+const sendBufferBytes = 64 << 10
+
 // session is one connection.
 type session struct {
 	server     *Server
@@ -81,6 +83,11 @@ type session struct {
 
 func (s *Server) serve(nc net.Conn) {
 	defer nc.Close()
+	// Otherwise the kernel takes some megabytes at once, and this server runs far
+	// ahead of its reader, on the CPU that the reader needs.
+	if tcp, ok := nc.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(sendBufferBytes)
+	}
 	c := lean.NewConn(nc)
 	x := &session{server: s, c: c, id: s.ids.Add(1), shapes: map[string]*shape{}, statements: map[uint32]*shape{}}
 	var err error
