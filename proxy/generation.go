@@ -133,11 +133,6 @@ func (g *generation) readSchemas(ctx context.Context, log *zap.Logger) error {
 // schemaTimeout bounds the reading of one database's schema.
 const schemaTimeout = 30 * time.Second
 
-// node returns the node of a shard of a database.
-func (g *generation) node(db string, shard int) *backend.Node {
-	return g.base[db].nodes[shard]
-}
-
 // anyBase returns the base of db, or of any database when db is "".
 func (g *generation) anyBase(db string) *databaseBase {
 	if b := g.base[db]; b != nil {

@@ -21,7 +21,6 @@ type prepared struct {
 	// bytes each.
 	types []byte
 	long  [][]byte // COM_STMT_SEND_LONG_DATA, by parameter; nil: none
-	vals  []router.Param
 }
 
 // execution is one COM_STMT_EXECUTE: the parameters in the client's own bytes.

@@ -338,6 +338,7 @@ func (s *Server) Reload(cfg *conf.Config) ([]conf.Change, error) {
 		return nil, err
 	}
 	s.gen.Store(g)
+	s.sets.clear()
 	old.cluster.Retire(g.cluster)
 	ctx, cancel := context.WithTimeout(context.Background(), schemaTimeout)
 	defer cancel()

@@ -33,7 +33,6 @@ type Session struct {
 	vars         *backend.Vars
 	mode         router.Mode
 	charset      string // character_set_client
-	collation    string // collation_connection
 	autocommit   bool
 	readOnly     bool // session transaction_read_only
 	isolationSet bool // the client chose the isolation level itself
