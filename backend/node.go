@@ -174,33 +174,42 @@ func (n *Node) Get(ctx context.Context, foundRows bool, schema string, vars *Var
 	}
 }
 
+// Idle takes an idle connection from the pool, nil when there is none or when
+// sessions wait for one.
+func (n *Node) Idle(foundRows bool, schema string, vars *Vars) *Conn {
+	for {
+		n.mu.Lock()
+		c := n.pick(foundRows, schema, vars, false)
+		n.mu.Unlock()
+		if c == nil || time.Since(c.lastUsed) <= idleCheckAfter || c.alive() {
+			return c
+		}
+		c.Destroy()
+	}
+}
+
 // TryGet takes a connection from the pool when one is idle, or opens one when
 // the pool has room and nobody waits; nil otherwise. It never waits for another
 // session.
 func (n *Node) TryGet(ctx context.Context, foundRows bool, schema string, vars *Vars) *Conn {
-	for {
-		n.mu.Lock()
-		if c := n.pick(foundRows, schema, vars, false); c != nil {
-			n.mu.Unlock()
-			if time.Since(c.lastUsed) > idleCheckAfter && !c.alive() {
-				c.Destroy()
-				continue
-			}
-			return c
-		}
-		if n.mu.open >= n.pool.ConnectionsMax || len(n.mu.waiters) > 0 {
-			n.mu.Unlock()
-			return nil
-		}
-		n.mu.open++
-		n.mu.Unlock()
-		c, err := n.dial(ctx, foundRows)
-		if err != nil {
-			n.gone()
-			return nil
-		}
+	if c := n.Idle(foundRows, schema, vars); c != nil {
 		return c
 	}
+	n.mu.Lock()
+	full := n.mu.open >= n.pool.ConnectionsMax || len(n.mu.waiters) > 0
+	if !full {
+		n.mu.open++
+	}
+	n.mu.Unlock()
+	if full {
+		return nil
+	}
+	c, err := n.dial(ctx, foundRows)
+	if err != nil {
+		n.gone()
+		return nil
+	}
+	return c
 }
 
 // pick takes the best idle connection; n.mu is held. called says that the

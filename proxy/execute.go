@@ -248,22 +248,31 @@ func (s *Session) take(plan *router.Plan, p *place) (*backend.Conn, error) {
 	if p.node == nil {
 		return nil, mysql.Errorf(1105, "no node can be used: every database's schema is unread; see the log")
 	}
-	ctx, cancel := s.context()
-	defer cancel()
-	if s.tx != nil && !plan.NoTables {
-		c, err := s.tx.Leg(ctx, p.node, p.schema, s.vars)
+	foundRows := s.caps&gomysql.CLIENT_FOUND_ROWS != 0
+	inTx := s.tx != nil && !plan.NoTables
+	var c *backend.Conn
+	if inTx {
+		if s.tx.State() == backend.TxActive {
+			c = s.tx.On(p.node)
+		}
+	} else {
+		c = p.node.Idle(foundRows, p.schema, s.vars)
+	}
+	if c == nil {
+		ctx, cancel := s.context()
+		defer cancel()
+		var err error
+		if inTx {
+			c, err = s.tx.Leg(ctx, p.node, p.schema, s.vars)
+		} else {
+			c, err = p.node.Get(ctx, foundRows, p.schema, s.vars)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if plan.Writer {
-			s.tx.Wrote(p.node)
-		}
-		s.hold(c)
-		return c, nil
 	}
-	c, err := p.node.Get(ctx, s.caps&gomysql.CLIENT_FOUND_ROWS != 0, p.schema, s.vars)
-	if err != nil {
-		return nil, err
+	if inTx && plan.Writer {
+		s.tx.Wrote(p.node)
 	}
 	s.hold(c)
 	return c, nil
