@@ -29,10 +29,14 @@ func NewCluster(cfg *conf.Config, before *Cluster, log *zap.Logger) (*Cluster, e
 		if err != nil {
 			return nil, fmt.Errorf("node %s: %w", nc.Name, err)
 		}
-		n := newNode(nc, password, cfg, log)
+		how, err := newTransport(&nc)
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", nc.Name, err)
+		}
+		n := newNode(nc, password, how, cfg, log)
 		if before != nil {
 			if o := before.nodes[nc.Name]; o != nil && o.password == n.password && o.pool == n.pool &&
-				o.timeouts == n.timeouts && o.packet == n.packet && reflect.DeepEqual(o.conf, n.conf) {
+				o.timeouts == n.timeouts && o.packet == n.packet && o.transport.stamp == n.transport.stamp && reflect.DeepEqual(o.conf, n.conf) {
 				n = o
 			}
 		}

@@ -17,8 +17,9 @@ import (
 const prefixBytesMax = 8 << 10
 
 // idleCheckAfter is how long a connection may have been idle before it is
-// looked at for having died meanwhile.
-const idleCheckAfter = time.Second
+// looked at for having died meanwhile: less than the shortest wait_timeout that
+// a session may have set on it.
+const idleCheckAfter = 500 * time.Millisecond
 
 // Need is what a statement wants its connection to be like.
 type Need struct {
@@ -308,8 +309,8 @@ func (c *Conn) SetDeadline(t time.Time) { _ = c.NetConn().SetDeadline(t) }
 
 // alive tells whether an idle connection is still open with nothing to read.
 func (c *Conn) alive() bool {
-	sc, ok := c.NetConn().(syscall.Conn)
-	if !ok {
+	sc := mysql.Socket(c.NetConn())
+	if sc == nil {
 		return true
 	}
 	raw, err := sc.SyscallConn()

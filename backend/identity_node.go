@@ -411,7 +411,7 @@ func (k *Coordinator) identify(ctx context.Context, c *Conn, f *nodeFacts) error
 // legWaitSeconds is the wait_timeout of connections that carry transactions: a
 // client may idle in one for as long as timeouts.idle says, an orphan not longer.
 func legWaitSeconds(n *Node) int {
-	idle := time.Duration(n.timeouts.Idle)
+	idle := time.Duration(max(n.timeouts.Idle, n.timeouts.Interactive))
 	if idle <= 0 {
 		idle = 8 * time.Hour
 	}

@@ -22,6 +22,7 @@ type Node struct {
 	name     string
 	conf     conf.Node
 	password string
+	transport
 	pool     conf.Pool
 	timeouts conf.Timeouts
 	packet   int
@@ -46,12 +47,12 @@ type waiter struct {
 	ready chan struct{}
 }
 
-func newNode(n conf.Node, password string, cfg *conf.Config, log *zap.Logger) *Node {
+func newNode(n conf.Node, password string, how transport, cfg *conf.Config, log *zap.Logger) *Node {
 	pool := cfg.Pool
 	if n.ConnectionsMax > 0 {
 		pool.ConnectionsMax = n.ConnectionsMax
 	}
-	return &Node{name: n.Name, conf: n, password: password, pool: pool, timeouts: cfg.Timeouts,
+	return &Node{name: n.Name, conf: n, password: password, transport: how, pool: pool, timeouts: cfg.Timeouts,
 		packet: max(cfg.Proxy.PacketBytesMax, 64<<20), log: log.With(zap.String("node", n.Name))}
 }
 
@@ -93,7 +94,8 @@ func (n *Node) dial(ctx context.Context, foundRows bool) (*Conn, error) {
 	deadline, _ := ctx.Deadline()
 	_ = nc.SetDeadline(deadline)
 	c := &Conn{Conn: mysql.NewConn(nc, mysql.NodeSide, n.packet), node: n, foundRows: foundRows, born: time.Now()}
-	info, err := mysql.Connect(c.Conn, mysql.ClientOptions{User: n.conf.User, Password: n.password, FoundRows: foundRows})
+	info, err := mysql.Connect(c.Conn, mysql.ClientOptions{User: n.conf.User, Password: n.password, FoundRows: foundRows,
+		TLSMode: n.mode, TLS: n.config, Compression: n.compression})
 	if err != nil {
 		_ = nc.Close()
 		n.failed.Add(1)

@@ -24,6 +24,12 @@ type Config struct {
 // Proxy is the side that clients see.
 type Proxy struct {
 	Listen         []string `toml:"listen"`           // "host:port" or "unix:/path"; default 127.0.0.1:3306
+	TLS            string   `toml:"tls"`              // "off", "optional" or "required"; empty: optional with a certificate, off without
+	TLSCertificate string   `toml:"tls_certificate"`  // PEM file: the certificate and its chain
+	TLSKey         string   `toml:"tls_key"`          // PEM file: its key
+	TLSCA          string   `toml:"tls_ca"`           // PEM file: what certificates of clients are checked against; empty: none is asked for
+	Compression    []string `toml:"compression"`      // offered to clients: "zlib", "zstd"
+	ProxyNetworks  []string `toml:"proxy_networks"`   // networks whose connections begin with a PROXY protocol header
 	Version        string   `toml:"version"`          // what VERSION() and the greeting say; empty: the first node's own
 	ConnectionsMax int      `toml:"connections_max"`  // beyond it: error 1040
 	PacketBytesMax int      `toml:"packet_bytes_max"` // max_allowed_packet towards clients
@@ -72,7 +78,12 @@ type Node struct {
 	Replicas []string `toml:"replicas"`
 	User     string   `toml:"user"`
 	Secret
-	ConnectionsMax int `toml:"connections_max"` // 0: pool.connections_max
+	TLS            string `toml:"tls"`             // "disabled", "preferred", "required", "verify-ca", "verify-identity"
+	TLSCA          string `toml:"tls_ca"`          // PEM file: authorities of the verifying modes; empty: the system's
+	TLSCertificate string `toml:"tls_certificate"` // PEM file: what Braid shows the node
+	TLSKey         string `toml:"tls_key"`
+	Compression    string `toml:"compression"`     // "none", "zlib" or "zstd"
+	ConnectionsMax int    `toml:"connections_max"` // 0: pool.connections_max
 }
 
 // Database is what clients see and USE.
@@ -135,7 +146,10 @@ type Timeouts struct {
 	Handshake Duration `toml:"handshake"` // a client's login
 	Statement Duration `toml:"statement"` // one statement; 0: none
 	Idle      Duration `toml:"idle"`      // an idle client (wait_timeout)
-	Drain     Duration `toml:"drain"`     // shutting down: how long open transactions may finish
+	// Interactive is Idle for clients that log in as interactive (interactive_timeout).
+	Interactive Duration `toml:"interactive"`
+	Stalled     Duration `toml:"stalled"`     // a client that takes none of its answer, or stops within a command (net_write_timeout)
+	Drain       Duration `toml:"drain"` // shutting down: how long open transactions may finish
 }
 
 // Recovery is the finishing of interrupted cross-node transactions.

@@ -21,6 +21,7 @@ func defaults() []keyDefault {
 	duration := func(d time.Duration) Duration { return Duration(d) }
 	return []keyDefault{
 		{"proxy.listen", []string{"127.0.0.1:3306"}},
+		{"proxy.compression", []string{"zlib", "zstd"}}, // as MySQL's protocol_compression_algorithms
 		{"proxy.connections_max", 10_000},
 		{"proxy.packet_bytes_max", 64 * mebibyte}, // MySQL's own default
 		{"proxy.plans_max", 8192},
@@ -38,12 +39,17 @@ func defaults() []keyDefault {
 		{"timeouts.connect", duration(5 * time.Second)},
 		{"timeouts.handshake", duration(10 * time.Second)}, // MySQL's connect_timeout
 		{"timeouts.statement", duration(0)},
-		{"timeouts.idle", duration(8 * time.Hour)}, // MySQL's wait_timeout
+		{"timeouts.idle", duration(8 * time.Hour)},        // MySQL's wait_timeout
+		{"timeouts.interactive", duration(8 * time.Hour)}, // MySQL's interactive_timeout
+		{"timeouts.stalled", duration(time.Minute)},       // MySQL's net_write_timeout
 		{"timeouts.drain", duration(30 * time.Second)},
 
 		{"recovery.interval", duration(10 * time.Second)},
 		{"recovery.grace", duration(30 * time.Second)},
 		{"recovery.retention", duration(48 * time.Hour)}, // half of it is the age up to which branches are decided (T7)
+
+		{"nodes[].tls", "disabled"},
+		{"nodes[].compression", "none"},
 
 		{"databases[].default", "single"},
 		{"databases[].isolation", "REPEATABLE-READ"},
@@ -100,6 +106,12 @@ func (c *Config) fillDependent() {
 	for _, users := range [][]User{c.Users, c.Admin.Users} {
 		for i := range users {
 			users[i].PasswordHash = plainHash(users[i].PasswordHash)
+		}
+	}
+	if c.Proxy.TLS == "" {
+		c.Proxy.TLS = "off"
+		if c.Proxy.TLSCertificate != "" {
+			c.Proxy.TLS = "optional"
 		}
 	}
 	for i := range c.Nodes {

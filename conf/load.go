@@ -31,6 +31,9 @@ func Load(path string) (*Config, error) {
 		}
 	}
 	from(&c.Log.File)
+	from(&c.Proxy.TLSCertificate)
+	from(&c.Proxy.TLSKey)
+	from(&c.Proxy.TLSCA)
 	for i := range c.Users {
 		from(&c.Users[i].PasswordFile)
 	}
@@ -39,6 +42,9 @@ func Load(path string) (*Config, error) {
 	}
 	for i := range c.Nodes {
 		from(&c.Nodes[i].PasswordFile)
+		from(&c.Nodes[i].TLSCA)
+		from(&c.Nodes[i].TLSCertificate)
+		from(&c.Nodes[i].TLSKey)
 	}
 	return c, nil
 }

@@ -46,6 +46,7 @@ func (c *Config) checkProxy(k *checker, at place) {
 		k.add(at.key("version"), fmt.Sprintf("%q does not look like a server version", p.Version),
 			`write it as MySQL does: "8.4.0" or "8.4.0-braid", 60 characters at most`)
 	}
+	c.checkProxyTLS(k, at)
 	k.between(at.key("connections_max"), p.ConnectionsMax, 1, 1_000_000)
 	k.between(at.key("packet_bytes_max"), p.PacketBytesMax, 1024, 1<<30)
 	k.between(at.key("plans_max"), p.PlansMax, 1, 10_000_000)
@@ -121,6 +122,8 @@ func (c *Config) checkTimeouts(k *checker, at place) {
 	}
 	// MySQL's wait_timeout knows no zero either.
 	k.duration(at.key("idle"), t.Idle, time.Second, 365*24*time.Hour)
+	k.duration(at.key("interactive"), t.Interactive, time.Second, 365*24*time.Hour)
+	k.duration(at.key("stalled"), t.Stalled, 100*time.Millisecond, 24*time.Hour)
 	k.duration(at.key("drain"), t.Drain, 0, 24*time.Hour)
 }
 
@@ -233,6 +236,7 @@ func (c *Config) checkNodes(k *checker, list place) {
 		if n.PasswordHash != "" {
 			k.add(at.key("password_hash"), "Braid cannot log in with a hash", "use password_env or password_file")
 		}
+		n.checkTLS(k, at)
 		if n.ConnectionsMax != 0 {
 			k.between(at.key("connections_max"), n.ConnectionsMax, 1, 100_000)
 		}

@@ -136,5 +136,7 @@ func (s *Session) comSetOption(payload []byte) error {
 
 // serverOptions is what the handshake tells the client of this server.
 func (s *Session) serverOptions() mysql.ServerOptions {
-	return mysql.ServerOptions{Version: s.version(), ConnectionID: uint32(s.id), TLS: s.srv.tls.Load(), Cache: s.srv.auth, RSA: s.srv.rsa}
+	o := s.gen.edge.options()
+	o.Version, o.ConnectionID, o.Cache, o.RSA = s.version(), uint32(s.id), s.srv.auth, s.srv.rsa
+	return o
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
 	"braid/backend"
 	"braid/internal/mysql"
 	"braid/router"
@@ -18,6 +20,7 @@ type charsetInfo struct {
 // begin makes the session a fresh one of the user who logged in.
 func (s *Session) begin(login *mysql.Login) {
 	s.loggedIn = login
+	s.interactive.Store(login.Capabilities&gomysql.CLIENT_INTERACTIVE != 0)
 	s.user, s.host = login.User, login.Host
 	s.mu.Lock()
 	s.mu.user, s.mu.host = login.User, login.Host
@@ -89,6 +92,8 @@ func (s *Session) setVars(v *backend.Vars) {
 			s.chars = charsetInfo{resultsID: cs.Collation, resultsMax: cs.BytesMax}
 		}
 	}
+	wait, _ := v.Get("wait_timeout")
+	s.idleSet.Store(int64(parseUint([]byte(wait))))
 	ro, _ := v.Get("transaction_read_only")
 	s.readOnly = ro == "1" || strings.EqualFold(unquote(ro), "ON")
 }

@@ -20,6 +20,7 @@ import (
 type generation struct {
 	number   uint64
 	cfg      *conf.Config
+	edge     edge
 	cluster  *backend.Cluster
 	topology *router.Topology
 	router   *router.Router
@@ -62,11 +63,15 @@ func buildGeneration(ctx context.Context, cfg *conf.Config, before *generation, 
 	if before != nil {
 		old = before.cluster
 	}
+	edge, err := newEdge(&cfg.Proxy)
+	if err != nil {
+		return nil, err
+	}
 	cluster, err := backend.NewCluster(cfg, old, log)
 	if err != nil {
 		return nil, err
 	}
-	g := &generation{number: number, cfg: cfg, cluster: cluster, users: map[string]conf.User{}, secrets: map[string]credential{},
+	g := &generation{number: number, cfg: cfg, edge: edge, cluster: cluster, users: map[string]conf.User{}, secrets: map[string]credential{},
 		base: map[string]*databaseBase{}, unread: map[string]error{}}
 	for _, u := range cfg.Users {
 		c := credential{hash: u.PasswordHash}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -26,7 +25,6 @@ type Server struct {
 	tx    *backend.Coordinator
 	auth  *mysql.AuthCache
 	rsa   *mysql.RSAKey
-	tls   atomic.Pointer[tls.Config]
 	ids   atomic.Uint64
 	stats stats
 	sets  setMemory
@@ -131,7 +129,12 @@ func listen(addr string) (net.Listener, error) {
 			return nil, fmt.Errorf("listen on %s: another process serves it", addr)
 		}
 		_ = os.Remove(path) // left by a process that is gone
-		return net.Listen("unix", path)
+		l, err := net.Listen("unix", path)
+		if err == nil {
+			// As mysqld's: who may reach it is said by the folder's permissions.
+			err = os.Chmod(path, 0o777)
+		}
+		return l, err
 	}
 	return net.Listen("tcp", addr)
 }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -62,12 +63,21 @@ type Session struct {
 	ownTx  bool   // the open transaction is the statement's own (autocommit)
 	more   bool   // another result follows in this command (multi-statements)
 
+	idleSet     atomic.Int64 // wait_timeout that the client has set, in seconds; 0: none
+	interactive atomic.Bool
+
+	seen struct { // the watcher's own
+		turn uint64
+		at   time.Time
+	}
+
 	mu struct {
 		sync.Mutex
 		began      time.Time // of the statement under way; zero when idle
 		textBuf    []byte    // its beginning, for SHOW PROCESSLIST
 		active     []*backend.Conn
 		killed     bool         // KILL: the session ends
+		expired    bool         // wait_timeout: the session ends
 		stopped    *mysql.Error // why the statement is being stopped
 		deadline   time.Time
 		inTx       bool
@@ -75,6 +85,7 @@ type Session struct {
 		user, host string
 		since      time.Time // the last statement ended, or the session began
 		socket     net.Conn
+		conn       *mysql.Conn   // nil before the handshake; for its Turn only
 		serial     uint64        // counts statements
 		killDone   chan struct{} // closed when the nodes were told to stop the statement; nil: they are not being told
 	}
@@ -101,7 +112,17 @@ func (s *Session) run(nc net.Conn) {
 	s.mu.since, s.mu.socket = time.Now(), nc
 	s.mu.Unlock()
 	s.gen = s.srv.gen.Load()
+	_ = nc.SetDeadline(time.Now().Add(time.Duration(s.gen.cfg.Timeouts.Handshake)))
+	behind, err := mysql.AcceptProxy(nc, s.gen.edge.networks)
+	if err != nil {
+		s.srv.log.Info("no PROXY header", zap.Error(err))
+		return
+	}
+	nc = behind
 	s.c = mysql.NewConn(nc, mysql.ClientSide, s.gen.cfg.Proxy.PacketBytesMax)
+	s.mu.Lock()
+	s.mu.conn = s.c
+	s.mu.Unlock()
 	if err := s.login(nc); err != nil {
 		return
 	}
@@ -149,7 +170,6 @@ func (s *Session) context() (context.Context, context.CancelFunc) {
 
 // login does the handshake and says OK, or why not.
 func (s *Session) login(nc net.Conn) error {
-	_ = nc.SetDeadline(time.Now().Add(time.Duration(s.gen.cfg.Timeouts.Handshake)))
 	login, err := mysql.AcceptHandshake(s.c, s.serverOptions(), s.credential)
 	if err != nil {
 		s.srv.stats.denied.Add(1)
@@ -174,6 +194,11 @@ func (s *Session) login(nc net.Conn) error {
 	}
 	if err := s.c.Flush(); err != nil {
 		return err
+	}
+	if login.Compression != mysql.CompressNone {
+		if err := s.c.StartCompression(login.Compression, login.ZstdLevel); err != nil {
+			return err
+		}
 	}
 	return nc.SetDeadline(time.Time{})
 }
@@ -344,25 +369,38 @@ func (s *Session) leave(force bool) {
 	defer s.mu.Unlock()
 	if force || s.mu.began.IsZero() && !s.mu.inTx {
 		s.mu.killed = true
-		if s.c != nil {
-			s.c.Interrupt()
-		}
+		s.cut()
 		for _, c := range s.mu.active {
 			c.Interrupt()
 		}
 	}
 }
 
-// idleTimeout is how long the client may be silent; 0: for ever.
-func (s *Session) idleTimeout() int64 {
-	return int64(s.srv.gen.Load().cfg.Timeouts.Idle)
+// cut makes the reads and writes of the client's connection fail; s.mu is held.
+func (s *Session) cut() { _ = s.mu.socket.SetDeadline(time.Unix(1, 0)) }
+
+// idleTimeout is how long the client may be silent: what it has set as its
+// wait_timeout, or what the configuration says.
+func (s *Session) idleTimeout() time.Duration {
+	if d := s.idleSet.Load(); d > 0 {
+		return time.Duration(d) * time.Second
+	}
+	t := &s.srv.gen.Load().cfg.Timeouts
+	if s.interactive.Load() {
+		return time.Duration(t.Interactive)
+	}
+	return time.Duration(t.Idle)
 }
 
-// idleSince is when the last statement ended.
-func (s *Session) idleSince() time.Time {
+// expire ends the session when it has been idle for longer than allowed, also in
+// a transaction, which is rolled back.
+func (s *Session) expire(now time.Time, idle time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.mu.since
+	if s.mu.began.IsZero() && now.Sub(s.mu.since) > idle && !s.mu.killed {
+		s.mu.killed, s.mu.expired = true, true
+		s.cut()
+	}
 }
 
 // clientSocket is the client's socket, when it can be looked at.

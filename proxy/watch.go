@@ -2,11 +2,10 @@ package proxy
 
 import (
 	"context"
-	"errors"
-	"syscall"
 	"time"
 
 	"go.uber.org/zap"
+	"golang.org/x/sys/unix"
 
 	"braid/backend"
 	"braid/internal/mysql"
@@ -43,17 +42,35 @@ func (s *Session) look(now time.Time) {
 	began, deadline := s.mu.began, s.mu.deadline
 	waiting := len(s.mu.active) > 0 && s.mu.stopped == nil
 	s.mu.Unlock()
-	idle := time.Duration(s.idleTimeout())
 	switch {
+	case s.stalled(now):
+		s.srv.log.Info("a client stalled in mid-command; its connection is cut", zap.Uint64("connection", s.id))
+		s.leave(true)
 	case began.IsZero():
-		if idle > 0 && now.Sub(s.idleSince()) > idle {
-			s.leave(false)
-		}
+		s.expire(now, s.idleTimeout())
 	case !deadline.IsZero() && now.After(deadline) && waiting:
 		s.stop(mysql.Errorf(3024, "Query execution was interrupted, maximum statement execution time exceeded"), false)
 	case now.Sub(began) > time.Second && waiting && s.clientLeft():
 		s.stop(mysql.Errorf(1317, "Query execution was interrupted"), true)
 	}
+}
+
+// stalled tells whether the client has not moved on for too long: it takes
+// nothing of its answer, which holds its shards back, or it stopped in the middle
+// of a packet.
+func (s *Session) stalled(now time.Time) bool {
+	s.mu.Lock()
+	c := s.mu.conn
+	s.mu.Unlock()
+	if c == nil {
+		return false
+	}
+	turn, busy := c.Turn()
+	if !busy || turn != s.seen.turn {
+		s.seen.turn, s.seen.at = turn, now
+		return false
+	}
+	return now.Sub(s.seen.at) > time.Duration(s.srv.gen.Load().cfg.Timeouts.Stalled)
 }
 
 // clientLeft looks whether the client's side of the connection was closed.
@@ -68,12 +85,17 @@ func (s *Session) clientLeft() bool {
 	}
 	left := false
 	err = raw.Control(func(fd uintptr) {
-		var b [1]byte
-		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		left = n == 0 && err == nil || err != nil && !errors.Is(err, syscall.EAGAIN) && !errors.Is(err, syscall.EINTR)
+		// Not a peek: what a client sent before it left (COM_QUIT, TLS's farewell)
+		// lies in front of the end.
+		fds := []unix.PollFd{{Fd: int32(fd), Events: pollPeerClosed}}
+		n, err := unix.Poll(fds, 0)
+		left = err == nil && n > 0 && fds[0].Revents&(pollPeerClosed|unix.POLLHUP|unix.POLLERR) != 0
 	})
 	return err != nil || left
 }
+
+// pollPeerClosed is Linux's POLLRDHUP: the peer has closed its side.
+const pollPeerClosed = 0x2000
 
 // stop ends the statement under way with e: its nodes are told to kill it, and
 // when one does not answer to that its connection is cut. With session the
@@ -85,8 +107,8 @@ func (s *Session) stop(e *mysql.Error, session bool) {
 		s.mu.killed = true
 	}
 	if s.mu.began.IsZero() {
-		if session && s.c != nil {
-			s.c.Interrupt()
+		if session {
+			s.cut()
 		}
 		return
 	}

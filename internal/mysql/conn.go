@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -77,7 +78,9 @@ type Conn struct {
 	head  [5]byte // of a packet on its way out: a field, so that it is not allocated
 	torn  bool    // a packet was begun on the way out and not finished
 
-	rawN   int // result of readRaw
+	turn   atomic.Uint64 // see Turn
+	amid   bool          // a packet whose beginning was read is waited for
+	rawN   int           // result of readRaw
 	rawErr error
 
 	// Scratch is for the owner to build payloads in.
@@ -147,7 +150,8 @@ func giveBack(b *[]byte) {
 	}
 }
 
-// ResetSeq starts a new command: the next packet has sequence id 0.
+// ResetSeq starts a new command: the next packet has sequence id 0. Towards a
+// node on a compressed connection nothing may be pending: see WriteCommand.
 func (c *Conn) ResetSeq() {
 	c.seq = 0
 	if c.frames != nil && c.side == NodeSide {
@@ -217,6 +221,9 @@ func (c *Conn) readMore() error {
 	if n > 0 {
 		c.w += n
 		c.BytesIn += uint64(n)
+		if c.amid {
+			c.turn.Add(2)
+		}
 		return nil
 	}
 	if err == nil {
@@ -287,50 +294,93 @@ func (c *Conn) header() (int, byte) {
 	return int(h[0]) | int(h[1])<<8 | int(h[2])<<16, h[3]
 }
 
+// Turn tells, to whoever watches c from another goroutine, whether c is in the
+// middle of something that the peer has to go on with: a packet that was begun on
+// the way in, or output that the peer has to take. busy with the same turn as
+// some time ago means that nothing has moved since.
+func (c *Conn) Turn() (turn uint64, busy bool) {
+	turn = c.turn.Load()
+	return turn, turn&1 != 0
+}
+
 // ReadPacket returns the next payload, whatever number of packets it came in.
-// It is valid until the next read from c.
+// It is valid until the next read from c. Memory grows with what has arrived, not
+// with what a header announces.
 func (c *Conn) ReadPacket() ([]byte, error) {
-	if err := c.fill(4); err != nil {
+	if have := c.w - c.r; have < 4 {
+		fill := c.fill
+		if have > 0 {
+			fill = c.fillAmid
+		}
+		if err := fill(4); err != nil {
+			return nil, err
+		}
+	}
+	n, err := c.next(0)
+	if err != nil {
 		return nil, err
 	}
-	n, seq := c.header()
-	if seq != c.seq && c.frames == nil {
-		return nil, &SocketError{c.side, "read", ErrSequence}
-	}
-	if n > c.limit {
-		return nil, &SocketError{c.side, "read", ErrPacketTooLarge}
-	}
-	if err := c.fill(4 + n); err != nil {
-		return nil, err
-	}
-	c.seq++
-	p := (*c.rbuf)[c.r+4 : c.r+4+n]
-	c.r += 4 + n
-	if n < PacketMax {
+	if n <= bufferLarge {
+		if c.w-c.r < 4+n {
+			if err := c.fillAmid(4 + n); err != nil {
+				return nil, err
+			}
+		}
+		c.seq++
+		p := (*c.rbuf)[c.r+4 : c.r+4+n]
+		c.r += 4 + n
 		c.syncSeq()
 		return p, nil
 	}
-	c.big = append(c.big[:0], p...)
-	for n == PacketMax {
-		if err := c.fill(4); err != nil {
-			return nil, err
-		}
-		n, seq = c.header()
-		if seq != c.seq && c.frames == nil {
-			return nil, &SocketError{c.side, "read", ErrSequence}
-		}
-		if len(c.big)+n > c.limit {
-			return nil, &SocketError{c.side, "read", ErrPacketTooLarge}
-		}
-		if err := c.fill(4 + n); err != nil {
-			return nil, err
-		}
+	c.big = c.big[:0]
+	for {
 		c.seq++
-		c.big = append(c.big, (*c.rbuf)[c.r+4:c.r+4+n]...)
-		c.r += 4 + n
+		c.r += 4
+		for left := n; left > 0; {
+			if c.r == c.w {
+				if err := c.fillAmid(1); err != nil {
+					return nil, err
+				}
+			}
+			m := min(left, c.w-c.r)
+			c.big = append(c.big, (*c.rbuf)[c.r:c.r+m]...)
+			c.r += m
+			left -= m
+		}
+		if n < PacketMax {
+			c.syncSeq()
+			return c.big, nil
+		}
+		if err := c.fillAmid(4); err != nil {
+			return nil, err
+		}
+		if n, err = c.next(len(c.big)); err != nil {
+			return nil, err
+		}
 	}
-	c.syncSeq()
-	return c.big, nil
+}
+
+// next checks the header at c.r of a packet whose payload follows before bytes of
+// the same one, and returns its length.
+func (c *Conn) next(before int) (int, error) {
+	n, seq := c.header()
+	if seq != c.seq && c.frames == nil {
+		return 0, &SocketError{c.side, "read", ErrSequence}
+	}
+	if before+n > c.limit {
+		return 0, &SocketError{c.side, "read", ErrPacketTooLarge}
+	}
+	return n, nil
+}
+
+// fillAmid is fill in the middle of a payload, where Turn shows it.
+func (c *Conn) fillAmid(n int) error {
+	c.amid = true
+	c.turn.Add(1)
+	err := c.fill(n)
+	c.turn.Add(1)
+	c.amid = false
+	return err
 }
 
 // syncSeq goes on from the frames read, which is how the packets behind are
@@ -363,7 +413,15 @@ func (c *Conn) WritePacket(payload []byte) error {
 
 // WriteCommand appends a command packet, which starts a sequence of its own.
 // After it, Seq is the sequence id of the answer's first packet.
+//
+// Compressed, each command begins a frame of its own, numbered 0: the server
+// counts from there when it has read the command in front.
 func (c *Conn) WriteCommand(cmd byte, payload []byte) error {
+	if c.frames != nil {
+		if err := c.Flush(); err != nil {
+			return err
+		}
+	}
 	c.ResetSeq()
 	if len(payload)+1 < PacketMax {
 		n := len(payload) + 1
@@ -398,7 +456,9 @@ func (c *Conn) write(b []byte) error {
 }
 
 func (c *Conn) writeOut(b []byte) error {
+	c.turn.Add(1)
 	n, err := c.nc.Write(b)
+	c.turn.Add(1)
 	c.BytesOut += uint64(n)
 	if err != nil {
 		return &SocketError{c.side, "write", err}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 )
 
 // TLSMode says how much TLS a connection needs, in the words of MySQL's
@@ -209,6 +210,15 @@ func unwrap(nc net.Conn, see func(net.Conn) bool) bool {
 		nc = below.NetConn()
 	}
 	return false
+}
+
+// Socket returns the socket at the bottom of nc, whatever TLS, compression and
+// PROXY headers lie above it; nil when there is none.
+func Socket(nc net.Conn) syscall.Conn {
+	var bottom net.Conn
+	unwrap(nc, func(nc net.Conn) bool { bottom = nc; return false })
+	sc, _ := bottom.(syscall.Conn)
+	return sc
 }
 
 // isTLS tells whether nc travels over TLS.

@@ -1,0 +1,81 @@
+package protocol
+
+import (
+	"fmt"
+	"testing"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	driver "github.com/go-sql-driver/mysql"
+
+	"braid/conf"
+	"braid/internal/mysql"
+	"braid/tests/e2e"
+	"braid/tests/servers"
+)
+
+// TestCompression runs a driver's work with every compression, on either side
+// and on both.
+func TestCompression(t *testing.T) {
+	for _, flavour := range flavours {
+		for _, node := range []string{"none", "zlib", "zstd"} {
+			for _, client := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/node %s/client %v", flavour, node, client), func(t *testing.T) {
+					b := lab.StartBraid(t, e2e.Topology{Flavour: flavour, Nodes: 2, Shards: 4, Tables: tables(), Change: func(c *conf.Config) {
+						for i := range c.Nodes {
+							c.Nodes[i].Compression = node
+						}
+					}})
+					d := b.DriverConfig()
+					if err := d.Apply(driver.EnableCompression(client)); err != nil {
+						t.Fatal(err)
+					}
+					manyRows(t, open(t, d))
+				})
+			}
+		}
+	}
+}
+
+// TestClientCompressions logs in with each algorithm and asks for rows whose
+// compressed answer takes several frames.
+func TestClientCompressions(t *testing.T) {
+	for _, offered := range [][]string{{"zlib", "zstd"}, {"zstd"}, {"zlib"}} {
+		b := lab.StartBraid(t, e2e.Topology{Flavour: servers.MariaDB, Tables: tables(), Change: func(c *conf.Config) { c.Proxy.Compression = offered }})
+		for _, algorithm := range []mysql.Compression{mysql.CompressNone, mysql.CompressZlib, mysql.CompressZstd} {
+			c, info, err := login(t, dial(t, b.Addr), mysql.ClientOptions{Compression: algorithm, Schema: "shop"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, text := range []string{"SELECT 1", "SELECT REPEAT('x',1000000)", "SELECT 2"} {
+				if err := c.WriteCommand(gomysql.COM_QUERY, []byte(text)); err != nil {
+					t.Fatal(err)
+				}
+				if err := c.Flush(); err != nil {
+					t.Fatal(err)
+				}
+				n := 0
+				for range 4 {
+					p, err := c.ReadPacket()
+					if err != nil {
+						t.Fatalf("offered %v, asked for %d, %s: %v", offered, algorithm, text, err)
+					}
+					n += len(p)
+				}
+				if text != "SELECT 1" && text != "SELECT 2" && n < 1000000 {
+					t.Errorf("%d bytes", n)
+				}
+			}
+			compressed := info.Capabilities&(gomysql.CLIENT_COMPRESS|gomysql.CLIENT_ZSTD_COMPRESSION_ALGORITHM) != 0
+			want := map[mysql.Compression]string{mysql.CompressZlib: "zlib", mysql.CompressZstd: "zstd"}[algorithm]
+			has := false
+			for _, o := range offered {
+				has = has || o == want
+			}
+			if compressed != has {
+				t.Errorf("offered %v, asked for %d: compressed %v", offered, algorithm, compressed)
+			}
+		}
+		b.Stop()
+	}
+}
