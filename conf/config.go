@@ -117,6 +117,9 @@ type Table struct {
 	Colocated string      `toml:"colocated"` // sharded: by the same rule as that table; key names this table's own columns
 	Shard     string      `toml:"shard"`     // single: where; default: the database's first shard
 	Sequence  string      `toml:"sequence"`  // "", "block" or "snowflake" for the AUTO_INCREMENT column
+	// UniqueCheck is what becomes of unique keys that do not contain the sharding
+	// key: "" refuses them, "none" accepts that each shard checks only its own rows.
+	UniqueCheck string `toml:"unique_check"`
 }
 
 // RangePart gives keys below LessThan (and not below the part before) to Shard.

@@ -35,7 +35,7 @@ func effects() map[string]Effect {
 		"databases.default":         EffectPlacement,
 		"databases.shards":          EffectPlacement,
 		"databases.tables":          EffectPlacement,
-		"databases.tables.sequence": EffectLive,
+		"databases.tables.sequence": EffectLive, "databases.tables.unique_check": EffectLive,
 	}
 }
 

@@ -103,9 +103,11 @@ func (d *Database) checkTables(k *checker, database place) {
 		case "global":
 			k.onlyFor(at, "a sharded table", t.shardingKeys())
 			k.onlyFor(at, "a single table", map[string]bool{"shard": t.Shard != ""})
+			k.onlyFor(at, "a sharded table", map[string]bool{"unique_check": t.UniqueCheck != ""})
 		case "single":
 			k.onlyFor(at, "a sharded table", t.shardingKeys())
 			k.onlyFor(at, "a sharded or global table", map[string]bool{"sequence": t.Sequence != ""})
+			k.onlyFor(at, "a sharded table", map[string]bool{"unique_check": t.UniqueCheck != ""})
 			if t.Shard != "" {
 				d.shardReference(k, at.key("shard"), t.Shard)
 			}
@@ -116,6 +118,9 @@ func (d *Database) checkTables(k *checker, database place) {
 		}
 		if t.Sequence != "" {
 			k.word(at.key("sequence"), t.Sequence, "block", "snowflake")
+		}
+		if t.UniqueCheck != "" {
+			k.word(at.key("unique_check"), t.UniqueCheck, "none")
 		}
 	}
 }
@@ -130,7 +135,7 @@ func (t *Table) shardingKeys() map[string]bool {
 
 // onlyFor adds a problem for each key that is set where only owner may set it.
 func (k *checker) onlyFor(at place, owner string, set map[string]bool) {
-	for _, key := range []string{"key", "function", "colocated", "ranges", "lists", "shard", "sequence"} {
+	for _, key := range []string{"key", "function", "colocated", "ranges", "lists", "shard", "sequence", "unique_check"} {
 		if set[key] {
 			k.add(at.key(key), "is for "+owner+" only", "remove it, or change the table's kind")
 		}

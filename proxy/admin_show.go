@@ -107,7 +107,7 @@ func (a *admin) showPools(_ []string, s *adminSession) (*resultSet, error) {
 }
 
 func (a *admin) showTables(_ []string, s *adminSession) (*resultSet, error) {
-	r := s.table("database,table,kind,key,function,shard")
+	r := s.table("database,table,kind,key,function,shard,problem")
 	for _, db := range a.srv.gen.Load().databases() {
 		var names []string
 		for n := range db.Tables {
@@ -119,6 +119,9 @@ func (a *admin) showTables(_ []string, s *adminSession) (*resultSet, error) {
 			kind, key, function, shard := [...]string{"sharded", "global", "single"}[t.Kind], "", "", "all"
 			switch t.Kind {
 			case router.Sharded:
+				if t.Rule == nil {
+					break // Broken says why
+				}
 				var keys []string
 				for _, k := range t.Rule.Keys {
 					keys = append(keys, t.Columns[k].Name)
@@ -127,7 +130,11 @@ func (a *admin) showTables(_ []string, s *adminSession) (*resultSet, error) {
 			case router.Single:
 				shard = db.Shards[t.Shard].Name
 			}
-			r.add(db.Name, t.Name, kind, key, function, shard)
+			problem := strings.Join(t.Unchecked, "; ")
+			if t.Broken != "" {
+				problem = "cannot be used: " + t.Broken
+			}
+			r.add(db.Name, t.Name, kind, key, function, shard, problem)
 		}
 	}
 	return r, nil

@@ -59,6 +59,15 @@ func CheckLive(ctx context.Context, cfg *conf.Config) ([]Finding, error) {
 		for _, t := range db.Tables {
 			counts[t.Kind]++
 		}
+		broken, unchecked := db.Problems()
+		for table, why := range broken {
+			add("error", "", "correct the table's entry in the configuration, or the table", "database %s, table %s %s", name, table, why)
+		}
+		for table, all := range unchecked {
+			for _, why := range all {
+				add("error", "", "", "database %s, table %s: %s", name, table, why)
+			}
+		}
 		add("ok", "", "", "database %s: %d shards, %d sharded, %d global and %d single tables", name, len(db.Shards), counts[router.Sharded], counts[router.Global], counts[router.Single])
 	}
 	return out, nil

@@ -126,6 +126,10 @@ func parseMode(mode string) router.Mode {
 			m |= router.ModeHighNotPrecedence
 		case "IGNORE_SPACE":
 			m |= router.ModeIgnoreSpace
+		case "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES":
+			m |= router.ModeStrict
+		case "NO_AUTO_VALUE_ON_ZERO":
+			m |= router.ModeNoAutoValueOnZero
 		}
 	}
 	return m

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -85,7 +86,31 @@ func buildGeneration(ctx context.Context, cfg *conf.Config, before *generation, 
 	if err := g.readSchemas(ctx, log); err != nil {
 		return nil, err
 	}
+	g.logProblems(before, log)
 	return g, nil
+}
+
+// logProblems tells the operator what is wrong with tables, once for each.
+func (g *generation) logProblems(before *generation, log *zap.Logger) {
+	for name, db := range g.topology.Databases {
+		oldBroken, oldUnchecked := map[string]string{}, map[string][]string{}
+		if before != nil && before.topology.Databases[name] != nil {
+			oldBroken, oldUnchecked = before.topology.Databases[name].Problems()
+		}
+		broken, unchecked := db.Problems()
+		for table, why := range broken {
+			if oldBroken[table] != why {
+				log.Error("table cannot be used", zap.String("database", name), zap.String("table", table), zap.String("reason", why))
+			}
+		}
+		for table, all := range unchecked {
+			for _, why := range all {
+				if !slices.Contains(oldUnchecked[table], why) {
+					log.Error("a constraint is not enforced over the shards", zap.String("database", name), zap.String("table", table), zap.String("reason", why))
+				}
+			}
+		}
+	}
 }
 
 // withSchema is the generation that follows g when only the schema changed.
@@ -95,6 +120,7 @@ func (g *generation) withSchema(ctx context.Context, number uint64, log *zap.Log
 	if err := n.readSchemas(ctx, log); err != nil {
 		return nil, err
 	}
+	n.logProblems(g, log)
 	return n, nil
 }
 

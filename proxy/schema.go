@@ -103,7 +103,7 @@ func readShard(ctx context.Context, node *backend.Node, schema string) (router.S
 		}
 		t.Columns = append(t.Columns, col)
 	}
-	rows, err = c.Query("SELECT TABLE_NAME, INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS WHERE TABLE_SCHEMA="+lit+" AND NON_UNIQUE=0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", tablesMax)
+	rows, err = c.Query("SELECT TABLE_NAME, INDEX_NAME, CASE WHEN SUB_PART IS NULL THEN COLUMN_NAME END FROM information_schema.STATISTICS WHERE TABLE_SCHEMA="+lit+" AND NON_UNIQUE=0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", tablesMax)
 	if err != nil {
 		return nil, def, false, err
 	}
@@ -112,13 +112,22 @@ func readShard(ctx context.Context, node *backend.Node, schema string) (router.S
 		if t == nil {
 			continue
 		}
-		col := -1 // a functional key part has no column
+		col := -1 // a functional key part has no column, and a beginning is not one
 		for i := range t.Columns {
 			if t.Columns[i].Name == string(r[2]) {
 				col = i
 			}
 		}
 		t.AddUnique(string(r[1]), col)
+	}
+	rows, err = c.Query("SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, IF(REFERENCED_TABLE_SCHEMA=TABLE_SCHEMA, REFERENCED_TABLE_NAME, ''), REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE WHERE TABLE_SCHEMA="+lit+" AND REFERENCED_TABLE_NAME IS NOT NULL ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION", tablesMax)
+	if err != nil {
+		return nil, def, false, err
+	}
+	for _, r := range rows {
+		if t := tables[string(r[0])]; t != nil {
+			t.AddForeign(string(r[1]), string(r[2]), string(r[3]), string(r[4]))
+		}
 	}
 	out := make(router.ShardTables, 0, len(tables))
 	for _, t := range tables {

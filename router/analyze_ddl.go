@@ -29,6 +29,12 @@ func (a *analysis) ddl(f *found, stmt ast.DDLNode) (planned, error) {
 	case *ast.RenameTableStmt:
 		return planned{}, refuse("RENAME TABLE: the configuration names tables")
 	case *ast.CreateIndexStmt:
+		if n.KeyType == ast.IndexKeyTypeUnique {
+			unique := []*ast.Constraint{{Tp: ast.ConstraintUniq, Name: n.IndexName, Keys: n.IndexPartSpecifications}}
+			if err := a.constrains(f, n.Table, nil, unique); err != nil {
+				return planned{}, err
+			}
+		}
 		return a.schemaChange(f, "CREATE INDEX", []*ast.TableName{n.Table}, false)
 	case *ast.DropIndexStmt:
 		return a.schemaChange(f, "DROP INDEX", []*ast.TableName{n.Table}, false)
@@ -53,7 +59,7 @@ func (a *analysis) schemaChange(f *found, verb string, tables []*ast.TableName, 
 	d := &DDL{Verb: verb}
 	shard, everywhere, any := -1, false, false
 	for _, t := range tables {
-		table, err := f.lookup(t)
+		table, err := f.find(t)
 		if err != nil {
 			var unknown *mysql.Error
 			if e, ok := err.(*mysql.Error); ok {
@@ -162,8 +168,12 @@ func (a *analysis) createTable(f *found, n *ast.CreateTableStmt) (planned, error
 	}
 	d := &DDL{Verb: "CREATE TABLE", NewTable: n.Table.Name.O, Tables: []string{n.Table.Name.O}}
 	kind, shard := Single, 0
+	where, known := db.site(n.Table.Name.O)
 	if t := db.Table(n.Table.Name.O); t != nil {
 		kind, shard = t.Kind, t.Shard
+		if t.Broken != "" {
+			known = false
+		}
 	} else if place, ok := db.Placements[db.fold(n.Table.Name.O)]; ok {
 		kind, shard = place.Kind, place.Shard
 		if kind == Sharded && n.ReferTable == nil {
@@ -182,8 +192,14 @@ func (a *analysis) createTable(f *found, n *ast.CreateTableStmt) (planned, error
 				return planned{}, refuse("CREATE TABLE ... LIKE: the new table is not in the configuration")
 			}
 		}
-	} else if db.Default == "hash" && len(createKey(n)) > 0 {
-		kind = Sharded
+	} else {
+		where, known = defaultSite(db, n), true
+		kind = where.kind
+	}
+	if known && n.ReferTable == nil {
+		if err := enforceable(db, where, db.Placements[db.fold(n.Table.Name.O)].UniqueCheck, n.Cols, n.Constraints); err != nil {
+			return planned{}, err
+		}
 	}
 	if kind != Single {
 		shard = -1
@@ -236,9 +252,21 @@ func createKey(n *ast.CreateTableStmt) string {
 
 // alterable refuses changes of what routing stands on (rule K2).
 func (a *analysis) alterable(f *found, n *ast.AlterTableStmt) *mysql.Error {
-	t, err := f.lookup(n.Table)
+	t, err := f.find(n.Table)
 	if err != nil || t == nil {
 		return nil // reported by the caller
+	}
+	var cols []*ast.ColumnDef
+	var constraints []*ast.Constraint
+	for _, s := range n.Specs {
+		cols = append(cols, s.NewColumns...)
+		constraints = append(constraints, s.NewConstraints...)
+		if s.Constraint != nil {
+			constraints = append(constraints, s.Constraint)
+		}
+	}
+	if err := a.constrains(f, n.Table, cols, constraints); err != nil {
+		return err
 	}
 	for _, s := range n.Specs {
 		switch s.Tp {
@@ -249,7 +277,7 @@ func (a *analysis) alterable(f *found, n *ast.AlterTableStmt) *mysql.Error {
 			if name == nil && len(s.NewColumns) > 0 {
 				name = s.NewColumns[0].Name
 			}
-			if t.Kind == Sharded && name != nil {
+			if t.Rule != nil && name != nil {
 				for _, k := range t.Rule.Keys {
 					if t.column(name.Name.L) == k {
 						return refuse("ALTER TABLE of the sharding key " + t.Name + "." + t.Columns[k].Name)
@@ -265,6 +293,16 @@ func (a *analysis) alterable(f *found, n *ast.AlterTableStmt) *mysql.Error {
 		}
 	}
 	return nil
+}
+
+// constrains refuses new constraints of a table that exists which its shards
+// cannot enforce together.
+func (a *analysis) constrains(f *found, name *ast.TableName, cols []*ast.ColumnDef, constraints []*ast.Constraint) *mysql.Error {
+	t, err := f.find(name)
+	if err != nil || t == nil || t.Broken != "" {
+		return nil // reported by the caller, or there to be repaired
+	}
+	return enforceable(f.db, tableSite(t), f.db.Placements[f.db.fold(t.Name)].UniqueCheck, cols, constraints)
 }
 
 // createView plans CREATE VIEW: on every shard when all its tables are global,

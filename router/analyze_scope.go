@@ -212,8 +212,19 @@ func (f *found) table(b *block, t *ast.TableName, alias string) []*ref {
 	return []*ref{r}
 }
 
-// lookup finds a table in the topology. It is nil for a system schema's.
+// lookup finds a table that can be used in the topology. It is nil for a system
+// schema's.
 func (f *found) lookup(t *ast.TableName) (*Table, error) {
+	table, err := f.find(t)
+	if err == nil && table != nil && table.Broken != "" {
+		return nil, mysql.Errorf(1105, "Table '%s.%s' cannot be used: it %s", f.db.Name, table.Name, table.Broken)
+	}
+	return table, err
+}
+
+// find finds a table in the topology, whether it can be used or not. It is nil
+// for a system schema's.
+func (f *found) find(t *ast.TableName) (*Table, error) {
 	name := t.Schema.O
 	if name == "" {
 		name = f.q.Database

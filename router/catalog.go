@@ -15,7 +15,8 @@ type TableInfo struct {
 	View    bool
 	Columns []Column // in order of position
 
-	keys []uniqueKey
+	keys    []uniqueKey
+	foreign []foreignKey
 }
 
 type uniqueKey struct {
@@ -23,7 +24,8 @@ type uniqueKey struct {
 	columns []int // -1: a key part that is no column
 }
 
-// AddUnique adds column col (an index into Columns, -1 for an expression) to
+// AddUnique adds column col (an index into Columns, -1 for an expression or the
+// beginning of a column) to
 // the unique key of that name. Key parts come in their order.
 func (t *TableInfo) AddUnique(name string, col int) {
 	if n := len(t.keys); n > 0 && t.keys[n-1].name == name {
@@ -49,7 +51,9 @@ func (e *RuleError) Error() string {
 // BuildTables fills in db's Tables, Placements and Default from its
 // configuration and from what its shards hold (in the order of db.Shards, which
 // is filled in, as are Flavour and LowerCase). The configuration is a valid
-// one, defaults filled in. A *RuleError says which table does not fit.
+// one, defaults filled in. A table that does not fit its configuration is
+// Broken, and the others can be used; a *RuleError is a configuration that can
+// be right for no table.
 func BuildTables(db *Database, d *conf.Database, shards []ShardTables) error {
 	b := builder{db: db, conf: d, infos: map[string]TableInfo{}, on: map[string][]int{}}
 	db.Tables, db.Placements, db.Default = map[string]*Table{}, map[string]Placement{}, d.Default
@@ -74,10 +78,27 @@ func BuildTables(db *Database, d *conf.Database, shards []ShardTables) error {
 	sort.Strings(names)
 	for _, name := range names {
 		if err := b.table(name, map[string]bool{}); err != nil {
-			return err
+			b.broken(name, err)
 		}
 	}
+	for _, name := range names {
+		b.check(db.Tables[name], b.infos[name])
+	}
 	return nil
+}
+
+// broken enters a table that does not fit its configuration.
+func (b *builder) broken(name string, err error) {
+	info, reason := b.infos[name], err.Error()
+	if e, ok := err.(*RuleError); ok {
+		reason = e.Reason
+	}
+	t := newTable(info)
+	t.Kind, t.Broken = b.db.Placements[name].Kind, reason
+	if _, listed := b.db.Placements[name]; !listed {
+		t.Kind, t.Shard = Single, b.on[name][0]
+	}
+	b.db.Tables[name] = t
 }
 
 // builder is the state of one BuildTables.
@@ -112,7 +133,7 @@ func (b *builder) shard(name string) int {
 
 // place notes where the configuration puts a table.
 func (b *builder) place(t *conf.Table) error {
-	p := Placement{Key: t.Key}
+	p := Placement{Key: t.Key, Function: t.Function, Colocated: t.Colocated, UniqueCheck: t.UniqueCheck, Sequence: t.Sequence}
 	switch t.Kind {
 	case "sharded":
 		p.Kind = Sharded
@@ -148,22 +169,7 @@ func (b *builder) table(name string, busy map[string]bool) error {
 		return nil
 	}
 	info := b.infos[name]
-	t := &Table{Name: info.Name, View: info.View, Columns: info.Columns, AutoIncrement: -1, byName: map[string]int{}}
-	for i := range t.Columns {
-		t.byName[strings.ToLower(t.Columns[i].Name)] = i
-		if hasWord(strings.ToLower(t.Columns[i].Extra), "auto_increment") {
-			t.AutoIncrement = i
-		}
-	}
-	for _, k := range info.keys {
-		switch {
-		case slices.Contains(k.columns, -1):
-		case strings.EqualFold(k.name, "PRIMARY"):
-			t.Primary = k.columns
-		default:
-			t.Uniques = append(t.Uniques, k.columns)
-		}
-	}
+	t := newTable(info)
 	p, listed := b.db.Placements[name]
 	c := b.configured(name)
 	if !listed {
@@ -181,7 +187,47 @@ func (b *builder) table(name string, busy map[string]bool) error {
 			return err
 		}
 	}
+	if err := t.sequenced(p.Sequence, len(b.db.Shards)); err != nil {
+		return b.fail(t.Name, "%v", err)
+	}
 	b.db.Tables[name] = t
+	return nil
+}
+
+// newTable is a table as a node describes it, wherever its rows are.
+func newTable(info TableInfo) *Table {
+	t := &Table{Name: info.Name, View: info.View, Columns: info.Columns, AutoIncrement: -1, byName: map[string]int{}}
+	for i := range t.Columns {
+		t.byName[strings.ToLower(t.Columns[i].Name)] = i
+		if hasWord(strings.ToLower(t.Columns[i].Extra), "auto_increment") {
+			t.AutoIncrement = i
+		}
+	}
+	for _, k := range info.keys {
+		switch {
+		case slices.Contains(k.columns, -1):
+		case strings.EqualFold(k.name, "PRIMARY"):
+			t.Primary = k.columns
+		default:
+			t.Uniques = append(t.Uniques, k.columns)
+		}
+	}
+	return t
+}
+
+// sequenced says where a table on several shards gets its ids from.
+func (t *Table) sequenced(want string, shards int) error {
+	if t.AutoIncrement < 0 || t.Kind == Single || shards < 2 {
+		return nil
+	}
+	c := &t.Columns[t.AutoIncrement]
+	if want == "" {
+		want = "block"
+	}
+	if want == "snowflake" && c.DataType != "bigint" {
+		return fmt.Errorf("has sequence \"snowflake\", whose ids need a BIGINT, but %s is %s", c.Name, c.ColumnType)
+	}
+	t.Sequence = want
 	return nil
 }
 
@@ -207,10 +253,18 @@ func (b *builder) unlisted(t *Table, on []int) (Placement, *conf.Table) {
 	if t.View && len(on) == len(b.db.Shards) {
 		return Placement{Kind: Global}, nil // views are made on every shard when their tables are global
 	}
-	if b.conf.Default != "hash" || key < 0 || t.View || len(on) < len(b.db.Shards) {
+	if b.conf.Default != "hash" || key < 0 || t.View || len(on) < len(b.db.Shards) || !t.allHold(key) {
 		return Placement{Kind: Single, Shard: on[0]}, nil
 	}
 	return Placement{Kind: Sharded}, &conf.Table{Name: t.Name, Kind: "sharded", Key: []string{t.Columns[key].Name}}
+}
+
+// allHold tells whether every unique key holds a column.
+func (t *Table) allHold(col int) bool {
+	if len(t.Primary) > 0 && !slices.Contains(t.Primary, col) {
+		return false
+	}
+	return !slices.ContainsFunc(t.Uniques, func(k []int) bool { return !slices.Contains(k, col) })
 }
 
 // rule builds a sharded table's rule.
@@ -260,6 +314,9 @@ func (b *builder) leader(t *Table, c *conf.Table, busy map[string]bool) (*Rule, 
 		return nil, err
 	}
 	other := b.db.Tables[name]
+	if other.Broken != "" {
+		return nil, b.fail(t.Name, "is co-located with %s, which %s", c.Colocated, other.Broken)
+	}
 	if other.Rule == nil {
 		return nil, b.fail(t.Name, "is co-located with %s, which is not sharded", c.Colocated)
 	}

@@ -38,6 +38,11 @@ type Placement struct {
 	Kind  TableKind
 	Shard int      // Single
 	Key   []string // Sharded
+
+	Function    string // Sharded: "hash", "mod", "range" or "list"; "" where Colocated says it
+	Colocated   string // Sharded: the table whose rule it has
+	UniqueCheck string // "none": unique keys without the sharding key are accepted
+	Sequence    string // "block", "snowflake" or "" (what fits)
 }
 
 // Shard is a shard as the router needs it: names only.
@@ -68,7 +73,16 @@ type Table struct {
 	View    bool
 	// AutoIncrement is the index of the AUTO_INCREMENT column, or -1.
 	AutoIncrement int
-	byName        map[string]int // lower-cased column name -> index
+	// Sequence is where the ids of a table on several shards come from:
+	// "block", "snowflake", or "" where the node itself counts.
+	Sequence string
+	// Broken says why no statement may use the table ("is missing on shard s2"),
+	// except to change the schema; "" when all is well.
+	Broken string
+	// Unchecked are the constraints that no shard can enforce for the whole
+	// table, each with the reason.
+	Unchecked []string
+	byName    map[string]int // lower-cased column name -> index
 }
 
 // Column is a column as information_schema.COLUMNS describes it.
