@@ -1,10 +1,14 @@
 package workload
 
 import (
+	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -45,12 +49,89 @@ func installGoTPC(t *testing.T) string {
 	return filepath.Join(cacheBin(), "go-tpc")
 }
 
-// TestTPCC loads TPC-C through Braid and runs it; go-tpc's twelve consistency
+// tpccRefused are the consistency conditions that Braid refuses to compute
+// today, with error 1235; one that is computed after all fails the test, so that
+// it leaves the list.
+var tpccRefused = []string{"3.3.2.6", "3.3.2.9", "3.3.2.10"}
+
+// tpccConditions are those that go-tpc checks.
+var tpccConditions = []string{"3.3.2.1", "3.3.2.2", "3.3.2.3", "3.3.2.4", "3.3.2.5", "3.3.2.6", "3.3.2.7", "3.3.2.8", "3.3.2.9", "3.3.2.10", "3.3.2.12"}
+
+// tpcc is go-tpc over one database.
+type tpcc struct {
+	program    string
+	args       []string // where, and how large
+	warehouses int
+}
+
+func (x *tpcc) output(t *testing.T, limit time.Duration, args ...string) string {
+	t.Helper()
+	out, err := tool(t, limit, x.program, append(slices.Clone(x.args), args...)...)
+	// go-tpc ends with code 0 whatever happens, and says it in its output.
+	if err != nil || !strings.Contains(out, "Finished") {
+		t.Fatalf("go-tpc %v: %v\n%s", args, err, tail(out))
+	}
+	return out
+}
+
+// run runs a command that must not fail.
+func (x *tpcc) run(t *testing.T, limit time.Duration, args ...string) string {
+	t.Helper()
+	out := x.output(t, limit, args...)
+	if bad := lines(out, "failed", "panic", "Error"); len(bad) > 0 {
+		t.Errorf("go-tpc %v:\n%s", args, strings.Join(bad[:min(len(bad), 10)], "\n"))
+	}
+	return out
+}
+
+var (
+	tpccBegun  = regexp.MustCompile(`begin to check warehouse (\d+) at condition (\S+)`)
+	tpccFailed = regexp.MustCompile(`check warehouse (\d+) at condition (\S+) failed`)
+)
+
+// check has go-tpc check every condition of every warehouse. It checks them in
+// an order of its own and stops at the first that fails or is refused, so while
+// some are refused it runs until all others were met.
+func (x *tpcc) check(t *testing.T) {
+	t.Helper()
+	held, refused := map[string]bool{}, map[string]bool{}
+	want := len(tpccConditions) * x.warehouses
+	for range 200 {
+		out := x.output(t, 10*time.Minute, "-T", strconv.Itoa(x.warehouses), "check")
+		stopped := map[string]bool{}
+		for _, m := range tpccFailed.FindAllStringSubmatch(out, -1) {
+			stopped[m[1]+" "+m[2]] = true
+			refused[m[2]] = true
+		}
+		if n := strings.Count(out, "execute check failed"); n != len(stopped) || n != strings.Count(out, "Error 1235") {
+			t.Fatalf("a condition does not hold:\n%s", tail(out))
+		}
+		for _, m := range tpccBegun.FindAllStringSubmatch(out, -1) {
+			if name := m[1] + " " + m[2]; !stopped[name] {
+				held[name] = true
+			}
+		}
+		if len(held) == want-len(refused)*x.warehouses {
+			break
+		}
+	}
+	for _, c := range tpccConditions {
+		listed := slices.Contains(tpccRefused, c)
+		for w := 1; w <= x.warehouses; w++ {
+			if name := fmt.Sprint(w, " ", c); held[name] == listed {
+				t.Errorf("warehouse and condition %s: checked %t, refused %t, on the list of refused ones %t", name, held[name], refused[c], listed)
+			}
+		}
+	}
+	t.Logf("%d conditions hold; refused, NOT CHECKED: %v", len(held), slices.Sorted(maps.Keys(refused)))
+}
+
+// TestTPCC loads TPC-C through Braid and runs it; go-tpc's consistency
 // conditions must hold before and after.
 func TestTPCC(t *testing.T) {
 	program := installGoTPC(t)
 	warehouses := size(1, 4)
-	run := size(30*time.Second, 2*time.Minute)
+	span := size(30*time.Second, 2*time.Minute)
 	for _, flavour := range size(flavours[:1], flavours) {
 		t.Run(string(flavour), func(t *testing.T) {
 			b := lab.StartBraid(t, e2e.Topology{Flavour: flavour, Nodes: 2, Shards: 4, Tables: tpccTables()})
@@ -58,34 +139,18 @@ func TestTPCC(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// tpcc reports what goes wrong and goes on: go-tpc ends with code 0 whatever
-			// happens, and says it in its output.
-			tpcc := func(limit time.Duration, args ...string) string {
-				t.Helper()
-				args = append([]string{"tpcc", "-H", host, "-P", port, "-U", servers.User, "-p", servers.Password, "-D", "shop", "--warehouses", strconv.Itoa(warehouses)}, args...)
-				out, err := tool(t, limit, program, args...)
-				if bad := lines(out, "failed", "panic", "should be", "but got", "Error"); err != nil || len(bad) > 0 || !strings.Contains(out, "Finished") {
-					t.Errorf("go-tpc %v: %v\n%s\n...\n%s", args, err, strings.Join(bad[:min(len(bad), 10)], "\n"), tail(out))
-				}
-				return out
-			}
-			check := func() {
-				t.Helper()
-				out := tpcc(10*time.Minute, "check")
-				if n := len(lines(out, "begin to check warehouse")); n < 10*warehouses {
-					t.Errorf("only %d conditions were checked", n)
-				}
-			}
-			if tpcc(20*time.Minute, "-T", "4", "prepare", "--no-check"); t.Failed() {
+			x := &tpcc{program: program, warehouses: warehouses,
+				args: []string{"tpcc", "-H", host, "-P", port, "-U", servers.User, "-p", servers.Password, "-D", "shop", "--warehouses", strconv.Itoa(warehouses)}}
+			if x.run(t, 20*time.Minute, "-T", "4", "prepare", "--no-check"); t.Failed() {
 				return
 			}
-			check()
-			out := tpcc(run+5*time.Minute, "-T", "4", "--time", run.String(), "run")
+			x.check(t)
+			out := x.run(t, span+5*time.Minute, "-T", "4", "--time", span.String(), "run")
 			if n := len(lines(out, "NEW_ORDER - ")); n == 0 {
 				t.Errorf("no order was placed:\n%s", tail(out))
 			}
 			t.Log(strings.Join(lines(out, "tpmC", "[Summary]"), "\n"))
-			check()
+			x.check(t)
 			tpccPlacement(t, b, warehouses)
 		})
 	}
