@@ -78,6 +78,7 @@ var broken = []struct {
 	{"T6: two nodes at one address", `10.0.0.2:3306`, `10.0.0.1:3306`, []string{
 		`t:14:1: nodes.n2.primary: 10.0.0.1:3306 is nodes.n1's primary too; give each of them a server of its own`}},
 	{"T6: replica is a primary", `primary = "10.0.0.2:3306"`, "primary = \"10.0.0.2:3306\"\nreplicas = [\"10.0.0.3:3306\", \"10.0.0.1:3306\"]", []string{
+		`t:15:1: nodes.n2.replicas: reading from replicas is not built yet; remove the key: all statements go to the primary`,
 		`t:15:30: nodes.n2.replicas[1]: 10.0.0.1:3306 is nodes.n1's primary too; give each of them a server of its own`}},
 	{"node is Braid", `10.0.0.2:3306`, `localhost:3306`, []string{
 		`t:14:1: nodes.n2.primary: localhost:3306 is where Braid itself listens (proxy.listen); name the MySQL server's address, or let Braid listen elsewhere`}},
