@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"strconv"
@@ -234,15 +233,15 @@ func (a *admin) reload(_ []string, s *adminSession) (*resultSet, error) {
 	}
 	cfg, err := a.srv.Load()
 	if err != nil {
-		return nil, fmt.Errorf("nothing was changed: %w", err)
+		return nil, mysql.Errorf(1105, "nothing was changed: %v", err)
 	}
 	changes, err := a.srv.Reload(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("nothing was changed: %w", err)
+		return nil, mysql.Errorf(1105, "nothing was changed: %v", err)
 	}
-	r := s.table("change")
+	r := s.table("change,effect")
 	for _, c := range changes {
-		r.add(c.String())
+		r.add(c.String(), c.Effect.String())
 	}
 	return r, nil
 }

@@ -116,7 +116,7 @@ func (a *admin) showTables(_ []string, s *adminSession) (*resultSet, error) {
 		slices.Sort(names)
 		for _, n := range names {
 			t := db.Tables[n]
-			kind, key, function, shard := [...]string{"sharded", "global", "single"}[t.Kind], "", "", "all"
+			key, function, shard := "", "", "all"
 			switch t.Kind {
 			case router.Sharded:
 				if t.Rule == nil {
@@ -126,7 +126,7 @@ func (a *admin) showTables(_ []string, s *adminSession) (*resultSet, error) {
 				for _, k := range t.Rule.Keys {
 					keys = append(keys, t.Columns[k].Name)
 				}
-				key, function = strings.Join(keys, ","), [...]string{"hash", "mod", "range", "list"}[t.Rule.Function]
+				key, function = strings.Join(keys, ","), t.Rule.Function.String()
 			case router.Single:
 				shard = db.Shards[t.Shard].Name
 			}
@@ -134,7 +134,7 @@ func (a *admin) showTables(_ []string, s *adminSession) (*resultSet, error) {
 			if t.Broken != "" {
 				problem = "cannot be used: " + t.Broken
 			}
-			r.add(db.Name, t.Name, kind, key, function, shard, problem)
+			r.add(db.Name, t.Name, t.Kind.String(), key, function, shard, problem)
 		}
 	}
 	return r, nil

@@ -318,41 +318,6 @@ func (s *Server) Session(id uint64) *Session {
 	return s.mu.sessions[id]
 }
 
-// Reload validates cfg against the nodes and makes it the current
-// configuration; statements and transactions under way keep the one they began
-// with. When it fails nothing has changed. Listeners keep their addresses until
-// a restart.
-func (s *Server) Reload(cfg *conf.Config) ([]conf.Change, error) {
-	s.change.Lock()
-	defer s.change.Unlock()
-	old := s.gen.Load()
-	g, err := buildGeneration(context.Background(), cfg, old, old.number+1, s.log)
-	if err == nil {
-		for db, why := range g.unread {
-			if old.unread[db] == nil {
-				err = fmt.Errorf("database %s: %w", db, why)
-			}
-		}
-	}
-	if err != nil {
-		if g != nil {
-			g.cluster.Retire(old.cluster)
-		}
-		return nil, err
-	}
-	s.gen.Store(g)
-	s.sets.clear()
-	old.cluster.Retire(g.cluster)
-	ctx, cancel := context.WithTimeout(context.Background(), schemaTimeout)
-	defer cancel()
-	if err := s.tx.Prepare(ctx); err != nil {
-		s.log.Error("preparing the nodes for transactions", zap.Error(err))
-	}
-	changes := conf.Diff(old.cfg, cfg)
-	s.log.Info("configuration reloaded", zap.Uint64("generation", g.number), zap.Int("changes", len(changes)))
-	return changes, nil
-}
-
 // Refresh reads the schemas again, after a statement that changed one or on
 // the operator's word.
 func (s *Server) Refresh(ctx context.Context) error {

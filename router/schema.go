@@ -61,6 +61,8 @@ const (
 	Single            // all rows on one shard
 )
 
+func (k TableKind) String() string { return [...]string{"sharded", "global", "single"}[k] }
+
 // Table is one table (or view) and where its rows are.
 type Table struct {
 	Name    string
@@ -128,6 +130,8 @@ const (
 	FunctionRange
 	FunctionList
 )
+
+func (f Function) String() string { return [...]string{"hash", "mod", "range", "list"}[f] }
 
 // Range gives keys below LessThan to Shard; Unbounded: every key from here on.
 type Range struct {
