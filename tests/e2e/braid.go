@@ -35,6 +35,8 @@ type Topology struct {
 	ShortcutsOff bool
 	// Change may change the configuration before it is validated; nil: nothing.
 	Change func(*conf.Config)
+	// Load is what RELOAD CONFIG on the admin port reads; nil: there is no file.
+	Load func() (*conf.Config, error)
 }
 
 func (top Topology) String() string {
@@ -174,6 +176,7 @@ func (b *Braid) start(t testing.TB) {
 	if err != nil {
 		t.Fatalf("starting Braid: %v\n%s", err, b.log)
 	}
+	server.Load = b.topology.Load
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- server.Run(ctx) }()

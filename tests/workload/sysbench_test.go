@@ -103,24 +103,30 @@ func TestSysbench(t *testing.T) {
 func tableRows(t *testing.T, b *e2e.Braid) int {
 	t.Helper()
 	total := 0
-	db := b.Open(t)
 	for i := range sysbenchTables {
-		count := "SELECT COUNT(*) FROM sbtest" + strconv.Itoa(i+1)
-		var seen, there int
-		if err := db.QueryRowContext(t.Context(), count).Scan(&seen); err != nil {
-			t.Fatalf("%s: %v", count, err)
-		}
-		for _, place := range b.Shards() {
-			var n int
-			if err := e2e.Open(t, place.Node, place.Schema).QueryRowContext(t.Context(), count).Scan(&n); err != nil {
-				t.Fatalf("shard %s: %v", place.Shard, err)
-			}
-			there += n
-		}
+		table := "sbtest" + strconv.Itoa(i+1)
+		seen, there := tableRowsOf(t, b, table)
 		if seen != there {
-			t.Errorf("%s: %d through Braid, %d on the shards", count, seen, there)
+			t.Errorf("%s: %d through Braid, %d on the shards", table, seen, there)
 		}
 		total += there
 	}
 	return total
+}
+
+// tableRowsOf counts a table's rows through Braid and on the shards.
+func tableRowsOf(t *testing.T, b *e2e.Braid, table string) (seen, there int) {
+	t.Helper()
+	count := "SELECT COUNT(*) FROM " + table
+	if err := b.Open(t).QueryRowContext(t.Context(), count).Scan(&seen); err != nil {
+		t.Fatalf("%s: %v", count, err)
+	}
+	for _, place := range b.Shards() {
+		var n int
+		if err := e2e.Open(t, place.Node, place.Schema).QueryRowContext(t.Context(), count).Scan(&n); err != nil {
+			t.Fatalf("shard %s: %v", place.Shard, err)
+		}
+		there += n
+	}
+	return seen, there
 }
