@@ -131,7 +131,7 @@ func TestReloadRefuses(t *testing.T) {
 				{"node's password", "user = \"braid\"\npassword = \"" + servers.Password, "user = \"braid\"\npassword = \"wrong", []string{"refused the login"}},
 				{"unknown password", "password = \"" + servers.Password, "password_env = \"BRAID_TEST_NO_SUCH_VARIABLE", []string{"BRAID_TEST_NO_SUCH_VARIABLE"}},
 				{"key", `key = ["k"]`, `key = ["v"]`, []string{"table t: its sharding key is k, and would be v", "Braid moves no rows"}},
-				{"column", `key = ["k"]`, `key = ["nope"]`, []string{`table t: has no column "nope"`}},
+				{"column", `key = ["k"]`, `key = ["nope"]`, []string{`table t: it could not be used any more: it has no column "nope"`}},
 				{"kind", "kind = \"global\"", "kind = \"single\"", []string{"table g: it is global, and would be single"}},
 				{"a table that exists", "[[databases.tables]]\nname = \"g\"", "[[databases.tables]]\nname = \"plain\"\nkind = \"global\"\n[[databases.tables]]\nname = \"g\"", []string{"table plain"}},
 				{"slots", "[[databases.shards]]\nname = \"s0\"", "[[databases.shards]]\nname = \"s9\"\nnode = \"n0\"\nschema = \"shop_9\"\n[[databases.shards]]\nname = \"s0\"", []string{"shop_9"}},
