@@ -14,8 +14,11 @@ type Stmt struct {
 	ID      uint32
 	Params  []mysql.Column
 	Columns []mysql.Column
-	text    string
-	schema  string
+	// Schema is the caller's note of the schema's version that Columns are of;
+	// 0: none was made.
+	Schema uint64
+	text   string
+	schema string // physical, that it was prepared in
 }
 
 // stmtCache keeps the statements prepared on a connection, least recently used

@@ -91,7 +91,7 @@ func compileKey(k *Key, l *layout, opt *Options, u use) (key, error) {
 		}
 	}
 	c := &l.cols[k.Col]
-	if k.Weight >= 0 && k.NumericCol < 0 {
+	if k.Weight >= 0 && k.NumericCol < 0 && weighed(c) {
 		return out, compileWeight(&out, k, l, opt, u)
 	}
 	if k.NumericCol >= 0 {
@@ -125,6 +125,17 @@ func compileKey(k *Key, l *layout, opt *Options, u use) (key, error) {
 		out.form = formDate
 	}
 	return out, nil
+}
+
+// weighed tells whether values of c compare by a weight beside them. The plan
+// asks for weights of all that may be text; what is a number, a date or a binary
+// string shows only in the column's definition, and compares as it is.
+func weighed(c *mysql.Column) bool {
+	switch c.Type {
+	case gomysql.MYSQL_TYPE_ENUM, gomysql.MYSQL_TYPE_SET, gomysql.MYSQL_TYPE_JSON, gomysql.MYSQL_TYPE_GEOMETRY:
+		return true
+	}
+	return isString(c.Type) && !isBinaryString(c)
 }
 
 // sortable says whether c's own values can be compared exactly, without a

@@ -84,6 +84,9 @@ func newMerged(spec *Spec, lim Limit, in []mysql.Rows, opt *Options) (*merged, e
 	if spec.Visible < 0 || spec.Visible > len(cols) {
 		return nil, broken("Merge shows %d of %d columns", spec.Visible, len(cols))
 	}
+	if spec.Hidden != "" && (spec.Visible >= len(cols) || cols[spec.Visible].Name != spec.Hidden) {
+		return nil, changed("The result of shard %s has other columns than its tables had when the statement was planned; is a schema change under way?", opt.name(0))
+	}
 	l := newLayout(cols, in[0].Binary(), spec.Visible)
 	if l.visible == 0 {
 		l.visible = len(cols)
@@ -131,10 +134,21 @@ func typeFlags(c *mysql.Column) uint16 {
 	return c.Flags & flags
 }
 
-// SameColumns compares the column definitions of two shards.
+// ColumnsError says that the columns of a shard's rows are not those of another
+// shard's, or of the plan: a schema change is under way, or went by unnoticed.
+type ColumnsError struct{ err *mysql.Error }
+
+func (e *ColumnsError) Error() string { return e.err.Error() }
+
+// Unwrap gives the *mysql.Error that the client sees.
+func (e *ColumnsError) Unwrap() error { return e.err }
+
+func changed(format string, args ...any) error { return &ColumnsError{broken(format, args...)} }
+
+// SameColumns compares the column definitions of two shards; what differs is a *ColumnsError.
 func SameColumns(a, b []mysql.Column, nameA, nameB string) error {
 	if len(a) != len(b) {
-		return broken("Shards disagree on the result's columns: %s has %d, %s has %d; is a schema change under way?", nameA, len(a), nameB, len(b))
+		return changed("Shards disagree on the result's columns: %s has %d, %s has %d; is a schema change under way?", nameA, len(a), nameB, len(b))
 	}
 	for i := range a {
 		x, y := &a[i], &b[i]
@@ -148,12 +162,12 @@ func SameColumns(a, b []mysql.Column, nameA, nameB string) error {
 			what = "character set"
 		case typeFlags(x) != typeFlags(y):
 			what = "flags"
-		case x.Decimals != y.Decimals:
+		case x.Decimals != y.Decimals && !isString(x.Type): // of a string they say nothing
 			what = "decimals"
 		default:
 			continue
 		}
-		return broken("Shards disagree on the result's columns: the %s of column %d (`%s` on %s, `%s` on %s); is a schema change under way?", what, i+1, x.Name, nameA, y.Name, nameB)
+		return changed("Shards disagree on the result's columns: the %s of column %d (`%s` on %s, `%s` on %s); is a schema change under way?", what, i+1, x.Name, nameA, y.Name, nameB)
 	}
 	return nil
 }

@@ -13,6 +13,9 @@ import (
 // sees, in order, then hidden ones that only the merge reads and drops.
 type Spec struct {
 	Visible int // number of leading columns the client sees; 0 means all
+	// Hidden is the name of the first hidden column. Where another stands in its
+	// place a * has become other columns than were planned for: error 1105. "": not checked.
+	Hidden string
 
 	// Order is the order each input is sorted by, and the order in which rows
 	// come out of the k-way merge. Empty: inputs are read one after the other,

@@ -441,6 +441,9 @@ func (s *Session) sendOnly(c *backend.Conn, need *backend.Need, plan *router.Pla
 	if err != nil {
 		return err
 	}
+	if st.Schema == 0 {
+		st.Schema = s.gen.number
+	}
 	return c.SendExecute(need, st, ps.args(t, len(st.Params)))
 }
 

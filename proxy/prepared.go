@@ -121,7 +121,18 @@ func (s *Session) describe(ps *prepared) (params, columns []mysql.Column, err er
 			return nil, nil, p.shardError(err)
 		}
 		s.hold(c)
-		st, err := c.Prepare(&backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: s.autocommit}, text)
+		need := backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: s.autocommit}
+		st, err := c.Prepare(&need, text)
+		if err == nil && st.Schema != 0 && st.Schema != s.gen.number {
+			// Prepared before the last change of the schema: the node would do so
+			// again when it is executed, but its columns are wanted now.
+			if err = c.Forget(st); err == nil {
+				st, err = c.Prepare(&need, text)
+			}
+		}
+		if err == nil {
+			st.Schema = s.gen.number
+		}
 		s.drop(c)
 		var e *mysql.Error
 		switch {

@@ -7,6 +7,7 @@ import (
 	"sort"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	"go.uber.org/zap"
 
 	"braid/backend"
 	"braid/internal/mysql"
@@ -39,6 +40,10 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 	if err != nil {
 		return s.failed1(plan, err)
 	}
+	own, err := s.ownColumns(&parts[0], plan)
+	if err != nil {
+		return s.scatterFailed(parts, plan, &parts[0], err)
+	}
 	for i := range parts {
 		if err := s.sendPart(&parts[i], plan, ps); err != nil {
 			return s.scatterFailed(parts, plan, &parts[i], err)
@@ -63,7 +68,10 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		return s.scatterFailed(parts, plan, nil, err)
 	}
 	defer out.Close()
-	cols := out.Columns()
+	cols, err := announce(out.Columns(), own, ps != nil)
+	if err != nil {
+		return s.scatterFailed(parts, plan, nil, err)
+	}
 	for i := range cols {
 		s.logicalColumn(&cols[i], parts, plan)
 	}
@@ -446,9 +454,23 @@ func (s *Session) scatterFailed(parts []part, plan *router.Plan, at *part, err e
 		}
 	}
 	s.giveUpParts(parts, plan)
+	var changed *merge.ColumnsError
+	if errors.As(err, &changed) {
+		s.rereadSchema()
+	}
 	if inTx && node != nil {
 		told = s.tx.Failed(node, told)
 		s.noteEnd()
 	}
 	return s.failed1(plan, told)
+}
+
+// rereadSchema reads the schema again after an answer that does not fit it. The
+// statement has failed already: what goes wrong here is only logged.
+func (s *Session) rereadSchema() {
+	ctx, cancel := context.WithTimeout(context.Background(), schemaTimeout)
+	defer cancel()
+	if err := s.srv.Refresh(ctx); err != nil {
+		s.srv.log.Warn("reading the schema after a result with unexpected columns", zap.Error(err))
+	}
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"slices"
 	"sync"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -24,9 +25,19 @@ type columnsMemory struct {
 // columnsKey is what the columns of a plan's scattered text depend on: its
 // select list's literals are part of the plan.
 type columnsKey struct {
-	plan  *router.Plan
-	names string // the session's character sets
+	plan      *router.Plan
+	of        textOf
+	names     string // the session's character sets
+	increment string // the session's div_precision_increment
 }
+
+// textOf is which of a plan's texts columns are of.
+type textOf uint8
+
+const (
+	scatteredText textOf = iota // what one shard gets
+	ownText                     // the client's own
+)
 
 // columnsMax is how many are kept; when there are more, the memory starts anew.
 const columnsMax = 1024
@@ -48,22 +59,30 @@ func (s *Session) unite(pt *part, plan *router.Plan) (*router.Target, error) {
 	if err != nil {
 		return nil, err
 	}
+	one := &s.route.Targets[pt.targets[0]]
+	pt.columns, err = s.columnsOf(pt, plan, scatteredText, one.Text)
+	return t, err
+}
+
+// columnsOf gives the columns of a text of the plan, as the part's connection
+// describes them when it prepares it. Nothing may be under way on it.
+func (s *Session) columnsOf(pt *part, plan *router.Plan, of textOf, text []byte) ([]mysql.Column, error) {
 	names, _ := s.vars.Get(backend.Names)
-	key := columnsKey{plan, names}
+	increment, _ := s.vars.Get("div_precision_increment")
+	key := columnsKey{plan, of, names, increment}
 	m := &s.gen.columns
 	m.mu.Lock()
-	pt.columns = m.mu.columns[key]
+	columns := m.mu.columns[key]
 	m.mu.Unlock()
-	if pt.columns != nil {
-		return t, nil
+	if columns != nil {
+		return columns, nil
 	}
-	one := &s.route.Targets[pt.targets[0]]
 	need := s.need(plan, &pt.p)
-	st, err := pt.c.Prepare(&need, one.Text)
+	st, err := pt.c.Prepare(&need, text)
 	if err != nil {
 		return nil, err
 	}
-	pt.columns = st.Columns
+	columns = st.Columns
 	if err := pt.c.Forget(st); err != nil {
 		return nil, err
 	}
@@ -72,8 +91,56 @@ func (s *Session) unite(pt *part, plan *router.Plan) (*router.Target, error) {
 	if m.mu.columns == nil || len(m.mu.columns) >= columnsMax {
 		m.mu.columns = map[columnsKey][]mysql.Column{}
 	}
-	m.mu.columns[key] = pt.columns
-	return t, nil
+	m.mu.columns[key] = columns
+	return columns, nil
+}
+
+// ownColumns gives the columns of the client's own text, where those of the
+// scattered one are others; nil where they are not.
+func (s *Session) ownColumns(pt *part, plan *router.Plan) ([]mysql.Column, error) {
+	if !s.route.Described {
+		return nil, nil
+	}
+	text, _ := plan.Describe(&s.query)
+	return s.columnsOf(pt, plan, ownText, text)
+}
+
+// announce gives the columns that the client is told of: own, where it is set,
+// else the merge's. Values are sent as the merge has them, so what tells their
+// form must be the same.
+func announce(merged, own []mysql.Column, binary bool) ([]mysql.Column, error) {
+	if own == nil {
+		return slices.Clone(merged), nil
+	}
+	if len(own) != len(merged) {
+		return nil, mysql.Errorf(1105, "the columns of the result changed while it was asked for; is a schema change under way?")
+	}
+	for i := range own {
+		m, o := &merged[i], &own[i]
+		if binary && wireForm(m.Type) != wireForm(o.Type) || !binary && formOf(m) != formOf(o) {
+			return nil, mysql.Errorf(1235, "This version of Braid doesn't yet support 'column %s over several shards: its values have another form there'", o.Name)
+		}
+	}
+	return slices.Clone(own), nil
+}
+
+// textForm is what tells how a column's values look in a text row.
+type textForm struct {
+	form, decimals byte
+	zerofill       bool
+}
+
+func formOf(c *mysql.Column) textForm {
+	f := textForm{form: wireForm(c.Type), decimals: c.Decimals, zerofill: c.Flags&gomysql.ZEROFILL_FLAG != 0}
+	switch f.form {
+	case gomysql.MYSQL_TYPE_TINY, gomysql.MYSQL_TYPE_SHORT, gomysql.MYSQL_TYPE_LONG, gomysql.MYSQL_TYPE_LONGLONG:
+		f.form, f.decimals = gomysql.MYSQL_TYPE_LONGLONG, 0
+	case gomysql.MYSQL_TYPE_STRING:
+		if c.Type != gomysql.MYSQL_TYPE_NEWDECIMAL {
+			f.decimals = 0
+		}
+	}
+	return f
 }
 
 // describeUnited gives a united answer the columns that a single shard's has.

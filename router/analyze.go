@@ -131,6 +131,9 @@ func (a *analysis) shown(s *shape, sel *ast.SelectStmt) []int {
 	}
 	var out []int
 	for _, sp := range s.spans {
+		if a.q.Literals[a.q.Holes[sp.hole].First].Class == ClassParam {
+			continue
+		}
 		for _, c := range []clause{l.list, l.group, l.order} {
 			if c.end > 0 && sp.start >= c.start && sp.end <= c.end {
 				out = append(out, sp.hole)

@@ -183,7 +183,18 @@ func (s *shape) withoutAlias(r [2]int, f *ast.SelectField) [2]int {
 }
 
 // canon is an expression's canonical text: equal texts mean equal expressions.
+// It is "" for one with parameters, which all look alike.
 func canon(e ast.ExprNode) string {
+	params := false
+	e.Accept(walk(func(n ast.Node) bool {
+		if _, ok := n.(ast.ParamMarkerExpr); ok {
+			params = true
+		}
+		return !params
+	}))
+	if params {
+		return ""
+	}
 	var b strings.Builder
 	flags := format.RestoreStringSingleQuotes | format.RestoreKeyWordUppercase | format.RestoreNameBackQuotes | format.RestoreNameLowercase
 	if err := unparen(e).Restore(format.NewRestoreCtx(flags, &b)); err != nil {

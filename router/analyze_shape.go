@@ -47,10 +47,13 @@ func newShape(q *Query, f Flavour, pinned func(hole int) bool) *shape {
 		at = end
 	}
 	for h, hole := range q.Holes {
-		if hole.N == 0 || pinned(h) {
+		if hole.N == 0 {
 			continue
 		}
 		first, last := q.Literals[hole.First], q.Literals[hole.First+hole.N-1]
+		if pinned(h) && first.Class != ClassParam { // a parameter has no value to pin
+			continue
+		}
 		copyTo(int(first.Start))
 		start := b.Len()
 		b.WriteString(s.standIn(h, first.Class))

@@ -74,6 +74,9 @@ func (c *scatter) explain(s *strings.Builder) {
 	} else {
 		s.WriteString("  several: " + c.text.String() + "\n")
 	}
+	if c.described {
+		s.WriteString("  columns: of the client's text\n")
+	}
 	if c.spec.Visible > 0 {
 		fmt.Fprintf(s, "  visible: %d\n", c.spec.Visible)
 	}

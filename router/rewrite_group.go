@@ -452,7 +452,11 @@ func (g *grouping) finish(limit limitClause) (*scatter, *mysql.Error) {
 		}
 	}
 	push := len(g.groups) > 0 && len(g.spec.Sort) == 0 && len(g.distinct) == 0
-	return g.finishWith(limit, push, edits)
+	sc, err := g.finishWith(limit, push, edits)
+	if sc != nil {
+		sc.described = len(g.distinct) > 0
+	}
+	return sc, err
 }
 
 // finishOneRow puts together the text of DISTINCT aggregates without GROUP BY.
@@ -483,7 +487,11 @@ func (g *grouping) finishOneRow(edits []edit, limit limitClause) (*scatter, *mys
 	nothing = append(nothing.add(" "), g.s.slice(g.l.from.start, g.l.from.end, g.base)...)
 	nothing = nothing.add(" WHERE FALSE) ORDER BY `braid:" + strconv.Itoa(by-g.visible) + "`")
 	edits = append(edits, edit{0, 0, template{}.add("(")}, edit{end, len(g.s.text), nothing})
-	return g.finishWith(limit, false, edits)
+	sc, err := g.finishWith(limit, false, edits)
+	if sc != nil {
+		sc.described = true
+	}
+	return sc, err
 }
 
 // distinct plans SELECT DISTINCT: equal rows of all shards become one.

@@ -17,6 +17,8 @@ type scatter struct {
 	spec  merge.Spec
 	limit limitClause
 	plain bool // the text is the client's own
+	// described: the shards' column definitions are not those of the client's text
+	described bool
 }
 
 // limitClause is a statement's LIMIT.
@@ -481,7 +483,7 @@ func (x *scatterer) finishWith(limit limitClause, push bool, edits []edit) (*sca
 			t = t.add(" AS `braid:" + strconv.Itoa(i) + "`")
 		}
 		edits = append(edits, edit{x.l.list.end, x.l.list.end, t})
-		x.spec.Visible = x.visible
+		x.spec.Visible, x.spec.Hidden = x.visible, "braid:0"
 	}
 	if limit.set {
 		var t template

@@ -14,7 +14,7 @@ import (
 // reused: what it held before is gone. A refused plan's error is returned.
 func (p *Plan) Bind(q *Query, r *Route) error {
 	r.Targets, r.buf, r.params = r.Targets[:0], r.buf[:0], r.params[:0]
-	r.Merge, r.Limit, r.Any = nil, merge.Limit{}, false
+	r.Merge, r.Limit, r.Any, r.Described = nil, merge.Limit{}, false, false
 	if p.Err != nil {
 		return p.Err
 	}
@@ -113,7 +113,7 @@ func (b *readBody) bind(p *Plan, q *Query, r *Route) error {
 	if err != nil {
 		return err
 	}
-	r.Limit = limit
+	r.Limit, r.Described = limit, b.scatter.described
 	r.Merge = &b.scatter.spec
 	w := writer{q: q, r: r, db: b.db, limit: limit}
 	w.template(b.scatter.text)

@@ -148,6 +148,10 @@ type Route struct {
 	// or when there are no rows.
 	Merge *merge.Spec
 	Limit merge.Limit // applied by the merge
+	// Described says that the targets' texts are so unlike the client's that the
+	// definitions of their columns are others: those of the text that Plan.Describe
+	// gives are the answer's.
+	Described bool
 	// Any says that every shard would answer alike, so that Targets[0].Shard is
 	// only a proposal: a transaction may prefer a shard it has a leg on.
 	Any bool
