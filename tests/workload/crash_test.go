@@ -51,6 +51,7 @@ type bank struct {
 	nodes []*servers.Server
 	braid *program
 	at    [][]int // account ids by node
+	torn  int     // crashes that left prepared branches behind
 
 	mu struct {
 		sync.Mutex
@@ -78,6 +79,9 @@ func TestCrash(t *testing.T) {
 				step, after := failpoints[(first+round)%len(failpoints)], 5+rng.IntN(40)
 				recovering := recoveryFailpoints[round%len(recoveryFailpoints)]
 				b.crash(t, rng, step, after)
+				if branches(t, b.nodes[0])+branches(t, b.nodes[1]) > 0 {
+					b.torn++
+				}
 				if recovering != "" {
 					b.crashRecovery(t, recovering)
 				}
@@ -89,7 +93,10 @@ func TestCrash(t *testing.T) {
 					t.Fatalf("in round %d: step %q, then %q", round, step, recovering)
 				}
 			}
-			t.Logf("%d crashes: %d transfers acknowledged, %d refused, of %d", rounds, len(b.mu.acknowledged), len(b.mu.refused), b.mu.next)
+			t.Logf("%d crashes, %d of which left prepared branches: %d transfers acknowledged, %d refused, of %d", rounds, b.torn, len(b.mu.acknowledged), len(b.mu.refused), b.mu.next)
+			if b.torn < rounds/5 {
+				t.Errorf("only %d of %d crashes were in the middle of a commit", b.torn, rounds)
+			}
 			if len(b.mu.acknowledged) < rounds {
 				t.Errorf("only %d transfers were acknowledged: too little went on", len(b.mu.acknowledged))
 			}
