@@ -48,6 +48,9 @@ import (
 //	                   1.5 doubles, 'text', x'00' bytes, NULL
 //	on: b              on a further connection of that name (the first is a)
 //	reconnect          all connections are closed first
+//
+// After "-- cases: text-only" all cases are text-only: what a statement does to
+// a transaction must not happen twice.
 type File struct {
 	Name   string
 	Tables []conf.Table
@@ -126,7 +129,7 @@ func (f *File) read(path string) error {
 		return err
 	}
 	lines := strings.Split(string(text), "\n")
-	inCases := false
+	inCases, textOnly := false, false
 	var next Case
 	for n := 0; n < len(lines); n++ {
 		line := lines[n]
@@ -143,6 +146,8 @@ func (f *File) read(path string) error {
 			case word == "setup":
 			case word == "cases":
 				inCases = true
+				textOnly = rest == "text-only"
+				next.TextOnly = textOnly
 			case word == "setup from":
 				if err := f.read(filepath.Join(filepath.Dir(path), rest)); err != nil {
 					return err
@@ -175,7 +180,7 @@ func (f *File) read(path string) error {
 		}
 		next.Line, next.Text = first, line
 		f.Cases = append(f.Cases, next)
-		next = Case{}
+		next = Case{TextOnly: textOnly}
 	}
 	return nil
 }
