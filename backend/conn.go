@@ -58,6 +58,7 @@ type Conn struct {
 
 	lastUsed time.Time
 	born     time.Time
+	broken   bool // the detector's own: it is to be closed
 	// Tainted says that the connection holds state that Vars does not tell
 	// (temporary tables, locks): it is reset before anybody else gets it.
 	Tainted bool

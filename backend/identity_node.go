@@ -24,6 +24,7 @@ type nodeFacts struct {
 	predecessors []string // servers whose decisions an operator has said are all here
 
 	rollbackOnTimeout bool // innodb_rollback_on_timeout: error 1205 ends the whole transaction
+	performanceSchema bool // it is on, so that other Braids can read connections' user variables
 }
 
 // moved tells that another server answers than the one the row was made by: a
@@ -133,10 +134,12 @@ func lookAtNode(c *Conn) (*nodeFacts, error) {
 	if f.identity, _, err = parseIdentity(rows, mariadb); err != nil {
 		return nil, wrap(err)
 	}
-	if rows, err = c.Query("SELECT @@global.innodb_rollback_on_timeout", 1); err != nil {
+	if rows, err = c.Query("SELECT @@global.innodb_rollback_on_timeout,@@global.performance_schema", 1); err != nil {
 		return nil, wrap(err)
 	}
-	f.rollbackOnTimeout = len(rows) == 1 && string(rows[0][0]) == "1"
+	if len(rows) == 1 {
+		f.rollbackOnTimeout, f.performanceSchema = string(rows[0][0]) == "1", string(rows[0][1]) == "1"
+	}
 	if rows, err = c.Query("SELECT cluster,identity,predecessors FROM braid.node WHERE id=1", 1); err != nil {
 		return nil, wrap(err)
 	}

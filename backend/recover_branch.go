@@ -225,6 +225,9 @@ func (k *Coordinator) finishOnNode(ctx context.Context, name string, branches ma
 	}
 }
 
+// Unfinished tells whether FinishOn may have something to do on some node.
+func (k *Coordinator) Unfinished() bool { return k.leftCommits.Load() != 0 }
+
 // FinishOn commits on a node what this Braid has told clients is committed and
 // could not finish there (rule T11). Whoever is about to read or write on the
 // node calls it first; it is free unless something is unfinished. Leg calls it.

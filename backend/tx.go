@@ -85,7 +85,8 @@ const (
 
 // TxOptions is how a transaction begins.
 type TxOptions struct {
-	FoundRows bool // the client's CLIENT_FOUND_ROWS
+	Session   uint64 // the session's id, for Open
+	FoundRows bool   // the client's CLIENT_FOUND_ROWS
 	Mode      TxMode
 
 	// What START TRANSACTION or a SET TRANSACTION before it asked for.
@@ -136,11 +137,17 @@ type Tx struct {
 	refusal    *mysql.Error // TxLost: what statements get
 	savepoints []string     // the client's live ones, oldest first
 
-	mu struct { // written by the session's goroutine only, which reads without it
+	statements atomic.Int64 // begun so far
+	since      atomic.Int64 // when the one under way began, in Unix nanoseconds; 0: none is
+
+	mu struct { // legs, gtrid and began are written by the session's goroutine only, which reads without it
 		sync.Mutex
-		legs  []*leg
-		gtrid string    // "" until there is a second leg
-		began time.Time // when Begin was called
+		legs    []*leg
+		gtrid   string        // "" until there is a second leg
+		began   time.Time     // when Begin was called
+		ending  bool          // Commit or Rollback has begun: nobody stops its statements any more
+		victim  bool          // the deadlock detector has stopped a statement
+		killing chan struct{} // closed when it has done so; nil: it has not begun to
 	}
 }
 
@@ -152,6 +159,7 @@ type leg struct {
 	wrote  atomic.Bool
 	pinned bool
 	gone   bool // its connection was destroyed
+	tagged bool // the connection carries the gtrid in @braid_gtrid
 
 	// During commit and rollback.
 	prepareSent bool
@@ -165,6 +173,13 @@ func (k *Coordinator) Begin(o TxOptions) *Tx {
 	t := &Tx{k: k, o: o}
 	t.mu.began = k.now()
 	return t
+}
+
+// Reconsider changes how a transaction began that has no leg yet.
+func (t *Tx) Reconsider(o TxOptions) {
+	if len(t.mu.legs) == 0 {
+		t.o = o
+	}
 }
 
 // State tells where the transaction stands.
@@ -184,8 +199,9 @@ func (t *Tx) Refusal() *mysql.Error {
 // Opened tells whether the transaction has a leg anywhere.
 func (t *Tx) Opened() bool { return len(t.mu.legs) > 0 }
 
-// On returns the leg's connection to a node, nil when there is none.
+// On returns the leg's connection to a node for a statement, nil when there is none.
 func (t *Tx) On(n *Node) *Conn {
+	t.running()
 	if l := t.leg(n); l != nil && !l.gone {
 		return l.conn
 	}
@@ -251,6 +267,7 @@ func (t *Tx) Leg(ctx context.Context, n *Node, schema string, vars *Vars) (*Conn
 	if t.state != TxActive {
 		return nil, t.Refusal()
 	}
+	t.running()
 	if l := t.leg(n); l != nil {
 		if l.gone {
 			return nil, t.lose(n, errAbandoned)
@@ -287,10 +304,21 @@ func (t *Tx) Leg(ctx context.Context, n *Node, schema string, vars *Vars) (*Conn
 		}
 		return nil, fmt.Errorf("node %s: beginning a transaction: %w", n.name, err)
 	}
+	second := gtrid != "" && t.mu.gtrid == ""
 	t.mu.Lock()
 	t.mu.legs = append(t.mu.legs, l)
 	t.mu.gtrid = gtrid
 	t.mu.Unlock()
+	if second {
+		if err := t.tag(t.mu.legs[0]); err != nil {
+			return nil, t.lose(t.mu.legs[0].node, err)
+		}
+	}
+	if gtrid != "" {
+		if err := t.tag(l); err != nil {
+			return nil, t.lose(n, err)
+		}
+	}
 	if len(t.mu.legs) == 1 {
 		t.k.mu.Lock()
 		t.k.mu.open[t] = struct{}{}
@@ -402,9 +430,10 @@ func (t *Tx) notReady(n *Node, err error) error {
 }
 
 // Wrote says that the statement about to be sent to a node may write or lock
-// there (rule T12).
+// there (rule T12). In a READ ONLY transaction nothing can: what its node
+// refuses must not make it one that has to be decided.
 func (t *Tx) Wrote(n *Node) {
-	if l := t.leg(n); l != nil {
+	if l := t.leg(n); l != nil && !t.o.ReadOnly {
 		l.wrote.Store(true)
 	}
 }
@@ -451,6 +480,10 @@ func (t *Tx) leave(l *leg) {
 		return
 	}
 	l.gone = true
+	if l.untag() != nil {
+		l.conn.Destroy()
+		return
+	}
 	l.conn.Release()
 }
 
@@ -467,49 +500,4 @@ func (t *Tx) end(s TxState) {
 	t.k.mu.Lock()
 	delete(t.k.mu.open, t)
 	t.k.mu.Unlock()
-}
-
-// TxInfo is a look at an open transaction.
-type TxInfo struct {
-	GTRID   string // "" while it is on one node only
-	Began   time.Time
-	Nodes   []string // in the order of its legs; the first is the decider
-	Writers []string // those of them that it may have written on
-}
-
-// Open lists the transactions that have a leg, in no order.
-func (k *Coordinator) Open() []TxInfo {
-	k.mu.Lock()
-	open := make([]*Tx, 0, len(k.mu.open))
-	for t := range k.mu.open {
-		open = append(open, t)
-	}
-	k.mu.Unlock()
-	list := make([]TxInfo, 0, len(open))
-	for _, t := range open {
-		t.mu.Lock()
-		i := TxInfo{GTRID: t.mu.gtrid, Began: t.mu.began}
-		for _, l := range t.mu.legs {
-			i.Nodes = append(i.Nodes, l.node.name)
-			if l.wrote.Load() {
-				i.Writers = append(i.Writers, l.node.name)
-			}
-		}
-		t.mu.Unlock()
-		if len(i.Nodes) > 0 {
-			list = append(list, i)
-		}
-	}
-	return list
-}
-
-// isOpen tells whether a gtrid is that of a transaction of this Braid that is
-// under way.
-func (k *Coordinator) isOpen(gtrid string) bool {
-	for _, i := range k.Open() {
-		if i.GTRID == gtrid {
-			return true
-		}
-	}
-	return false
 }

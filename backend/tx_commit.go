@@ -98,6 +98,7 @@ func (t *Tx) Rollback(ctx context.Context) error {
 // rollbackLegs rolls back every leg and gives the connections back. No leg has
 // been told to prepare.
 func (t *Tx) rollbackLegs() {
+	t.awaitKill(true)
 	deadline := time.Now().Add(t.k.patience)
 	for _, l := range t.mu.legs {
 		if l.gone {
@@ -160,6 +161,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 		t.end(TxEnded)
 		return nil
 	}
+	t.awaitKill(true)
 	var writers int
 	var writer *leg
 	for _, l := range t.mu.legs {

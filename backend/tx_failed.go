@@ -81,6 +81,10 @@ func (t *Tx) Failed(n *Node, err error) *mysql.Error {
 			return e
 		}
 		return t.Refusal()
+	case t.stopped(err):
+		t.rollbackLegs()
+		t.end(TxEnded)
+		return deadlock()
 	case errors.As(err, &unreachable):
 		return mysql.Errorf(gomysql.ER_CONNECT_TO_FOREIGN_DATA_SOURCE, "Unable to connect to foreign data source: %v", err)
 	case errors.As(err, &prefix) || !hasError || closesConnection(e.Code):

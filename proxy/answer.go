@@ -22,7 +22,7 @@ func (s *Session) status(fromNode uint16) uint16 {
 	if s.autocommit {
 		st |= gomysql.SERVER_STATUS_AUTOCOMMIT
 	}
-	if s.tx != nil {
+	if s.tx != nil && !s.waiting {
 		st |= gomysql.SERVER_STATUS_IN_TRANS
 		if s.txOpt.ReadOnly {
 			st |= gomysql.SERVER_STATUS_IN_TRANS_READONLY

@@ -70,6 +70,11 @@ const processTextMax = 1024
 func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) error {
 	switch plan.Kind {
 	case router.KindRefuse:
+		if plan.ImplicitCommit {
+			if err := s.commitOpen(); err != nil {
+				return s.failErr(err)
+			}
+		}
 		return s.fail(plan.Err)
 	case router.KindLocal:
 		return s.local(plan, q, ps)
@@ -114,6 +119,11 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 // transaction that is over refuses (rule T4).
 func (s *Session) ready(plan *router.Plan) error {
 	if s.tx != nil {
+		if s.waiting && !plan.NoTables {
+			s.waiting = false
+			s.txOpt = s.nextOptions(backend.TxOptions{})
+			s.tx.Reconsider(s.txOpt)
+		}
 		return s.usable()
 	}
 	if !s.autocommit && !plan.NoTables {
@@ -151,15 +161,37 @@ func (s *Session) once(plan *router.Plan) bool {
 // it is given no chance to until the transaction is committed: its answer stays
 // in the session until then.
 func (s *Session) alone(plan *router.Plan, f func() error) error {
+	level, access, failed := s.nextLevel, s.nextAccess, s.failed
 	s.beginTx(backend.TxOptions{})
 	s.ownTx = true
 	defer func() { s.ownTx = false }()
-	return f()
+	err := f()
+	if s.failed != failed && len(s.warnings) > 0 && beforeEngine(s.warnings[0].code) {
+		s.nextLevel, s.nextAccess = level, access
+	}
+	return err
+}
+
+// beforeEngine tells whether a statement with this error was refused before it
+// came to the storage engine: it has not used up a one-shot SET TRANSACTION.
+func beforeEngine(code uint16) bool {
+	switch code {
+	case gomysql.ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION, gomysql.ER_BAD_FIELD_ERROR, gomysql.ER_NO_SUCH_TABLE:
+		return true
+	}
+	return false
 }
 
 // beginTx opens a transaction with what the client said for the next one.
 func (s *Session) beginTx(o backend.TxOptions) {
-	o.FoundRows = s.caps&gomysql.CLIENT_FOUND_ROWS != 0
+	s.txOpt = s.nextOptions(o)
+	s.tx = s.srv.tx.Begin(s.txOpt)
+}
+
+// nextOptions completes o by what the client said for the next transaction,
+// which is used up by that.
+func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
+	o.Session, o.FoundRows = s.id, s.caps&gomysql.CLIENT_FOUND_ROWS != 0
 	if s.nextLevel != "" {
 		o.Isolation = s.nextLevel
 	}
@@ -173,13 +205,12 @@ func (s *Session) beginTx(o backend.TxOptions) {
 		o.Mode = backend.TxSingle
 	}
 	s.nextLevel, s.nextAccess = "", ""
-	s.txOpt = o
-	s.tx = s.srv.tx.Begin(o)
+	return o
 }
 
 // endTx forgets the transaction; s.tx has been committed or rolled back.
 func (s *Session) endTx() {
-	s.tx = nil
+	s.tx, s.waiting = nil, false
 	s.txOpt = backend.TxOptions{}
 }
 
@@ -255,19 +286,12 @@ func (s *Session) take(plan *router.Plan, p *place) (*backend.Conn, error) {
 		if s.tx.State() == backend.TxActive {
 			c = s.tx.On(p.node)
 		}
-	} else {
+	} else if !s.srv.tx.Unfinished() {
 		c = p.node.Idle(foundRows, p.schema, s.vars)
 	}
 	if c == nil {
-		ctx, cancel := s.context()
-		defer cancel()
 		var err error
-		if inTx {
-			c, err = s.tx.Leg(ctx, p.node, p.schema, s.vars)
-		} else {
-			c, err = p.node.Get(ctx, foundRows, p.schema, s.vars)
-		}
-		if err != nil {
+		if c, err = s.takeNew(p, inTx, foundRows); err != nil {
 			return nil, err
 		}
 	}
@@ -276,6 +300,26 @@ func (s *Session) take(plan *router.Plan, p *place) (*backend.Conn, error) {
 	}
 	s.hold(c)
 	return c, nil
+}
+
+// takeNew is take where no connection is at hand: it may open one, and wait.
+func (s *Session) takeNew(p *place, inTx, foundRows bool) (*backend.Conn, error) {
+	ctx, cancel := s.context()
+	defer cancel()
+	if inTx {
+		c, err := s.tx.Leg(ctx, p.node, p.schema, s.vars)
+		if err != nil {
+			e := s.tx.Failed(p.node, err)
+			s.noteEnd()
+			return nil, e
+		}
+		return c, nil
+	}
+	// What this Braid's clients were told is committed is to be seen (rule T11).
+	if err := s.srv.tx.FinishOn(ctx, p.node); err != nil {
+		return nil, err
+	}
+	return p.node.Get(ctx, foundRows, p.schema, s.vars)
 }
 
 // broken gives up a connection whose answer cannot be read to its end, or that

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"braid/backend"
 	"braid/internal/mysql"
 	"braid/router"
 )
@@ -14,18 +13,9 @@ import (
 func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error {
 	l := plan.Local
 	bin := ps != nil
-	if plan.ImplicitCommit {
-		if err := s.commitOpen(); err != nil {
-			return s.failErr(err)
-		}
-	}
 	switch l.Op {
 	case router.OpBegin:
-		if err := s.commitOpen(); err != nil {
-			return s.failErr(err)
-		}
-		s.beginTx(backend.TxOptions{ReadOnly: l.ReadOnly, ReadWrite: l.ReadWrite, Snapshot: l.Snapshot})
-		return s.okNothing()
+		return s.beginStatementTx(l)
 	case router.OpCommit, router.OpRollback:
 		return s.finish(l)
 	case router.OpSavepoint, router.OpRollbackTo, router.OpReleaseSavepoint:
@@ -56,6 +46,8 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 		return s.explain(plan, q, bin)
 	case router.OpUnlockTables:
 		return s.okNothing()
+	case router.OpXA:
+		return s.fail(mysql.Errorf(1235, "This version of Braid doesn't yet support 'XA of a client's own: Braid itself makes transactions over several shards atomic'"))
 	}
 	return s.fail(mysql.Errorf(1235, "This version of Braid doesn't yet support '%s'", plan.Verb))
 }
@@ -65,95 +57,6 @@ func (s *Session) okNothing() error {
 	s.warnings, s.warned, s.errored = s.warnings[:0], 0, 0
 	s.facts.RowCount, s.facts.FoundRows = 0, 0
 	return s.writeOK(&mysql.OK{})
-}
-
-// finish is COMMIT and ROLLBACK with AND CHAIN and RELEASE.
-func (s *Session) finish(l *router.Local) error {
-	opt := s.txOpt
-	var err error
-	if s.tx != nil {
-		if l.Op == router.OpCommit {
-			err = s.commitOpen()
-		} else {
-			s.rollbackOpen()
-		}
-	}
-	if err != nil {
-		return s.failErr(err)
-	}
-	if l.Chain {
-		s.beginTx(backend.TxOptions{ReadOnly: opt.ReadOnly, ReadWrite: opt.ReadWrite, Isolation: opt.Isolation})
-	}
-	if err := s.okNothing(); err != nil {
-		return err
-	}
-	if l.Release {
-		_ = s.c.Flush()
-		return errQuit
-	}
-	return nil
-}
-
-// savepoint is SAVEPOINT, ROLLBACK TO and RELEASE SAVEPOINT.
-func (s *Session) savepoint(l *router.Local) error {
-	if s.tx == nil {
-		switch {
-		case l.Op != router.OpSavepoint:
-			return s.fail(mysql.Errorf(1305, "SAVEPOINT %s does not exist", l.Name))
-		case s.autocommit:
-			return s.okNothing() // it would end with its own statement
-		}
-		s.beginTx(backend.TxOptions{})
-	}
-	if err := s.usable(); err != nil {
-		return s.failErr(err)
-	}
-	ctx, cancel := s.context()
-	defer cancel()
-	var err error
-	switch l.Op {
-	case router.OpSavepoint:
-		err = s.tx.Savepoint(ctx, l.Name)
-	case router.OpRollbackTo:
-		err = s.tx.RollbackTo(ctx, l.Name)
-	default:
-		err = s.tx.Release(ctx, l.Name)
-	}
-	if err != nil {
-		s.noteEnd()
-		return s.failErr(err)
-	}
-	return s.okNothing()
-}
-
-// setTransaction is SET [SESSION] TRANSACTION.
-func (s *Session) setTransaction(l *router.Local) error {
-	if !l.Session {
-		if s.tx != nil {
-			return s.fail(mysql.Errorf(1568, "Transaction characteristics can't be changed while a transaction is in progress"))
-		}
-		if l.Isolation != "" {
-			s.nextLevel = l.Isolation
-		}
-		if l.Access != "" {
-			s.nextAccess = l.Access
-		}
-		return s.okNothing()
-	}
-	v := s.vars
-	if l.Isolation != "" {
-		v = v.With(backend.Var{Name: "transaction_isolation", Value: quote(l.Isolation)})
-		s.isolationSet = true
-	}
-	if l.Access != "" {
-		ro := "0"
-		if l.Access == "READ ONLY" {
-			ro = "1"
-		}
-		v = v.With(backend.Var{Name: "transaction_read_only", Value: ro})
-	}
-	s.setVars(v)
-	return s.okNothing()
 }
 
 // kill is KILL [QUERY] of one of this Braid's connections.

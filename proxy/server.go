@@ -154,6 +154,7 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	background(func(ctx context.Context) { backend.Tend(ctx, func() *backend.Cluster { return s.gen.Load().cluster }) })
 	background(s.tx.Run)
+	background(s.tx.DetectDeadlocks)
 	background(s.watch)
 	failed := make(chan error, len(s.listeners)+2)
 	if s.admin != nil {

@@ -61,7 +61,10 @@ type Session struct {
 	def    []byte // scratch of renameSchema
 	failed uint64 // statements answered with an error
 	ownTx  bool   // the open transaction is the statement's own (autocommit)
-	more   bool   // another result follows in this command (multi-statements)
+	// waiting says that the transaction is there for its savepoints only: under
+	// autocommit=0 it begins, for all to see, with the first table that is used.
+	waiting bool
+	more    bool // another result follows in this command (multi-statements)
 
 	idleSet     atomic.Int64 // wait_timeout that the client has set, in seconds; 0: none
 	interactive atomic.Bool
@@ -326,6 +329,9 @@ func (s *Session) beginStatement() bool {
 func (s *Session) endStatement() {
 	s.mu.Lock()
 	s.mu.began, s.mu.since = time.Time{}, time.Now()
+	if s.tx != nil {
+		s.tx.Idle()
+	}
 	s.mu.inTx = s.tx != nil
 	s.mu.db = s.database
 	s.mu.textBuf = s.mu.textBuf[:0]

@@ -292,7 +292,8 @@ func (a *analysis) plan(s *shape, stmt ast.StmtNode) (planned, error) {
 	case *ast.DoStmt:
 		return a.do(f, n)
 	case ast.DDLNode:
-		return a.ddl(f, n)
+		p, err := a.ddl(f, n)
+		return committing(n, p, err)
 	case *ast.AnalyzeTableStmt:
 		return a.maintenance(f, "ANALYZE", n.TableNames)
 	case *ast.CallStmt:

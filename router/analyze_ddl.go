@@ -54,6 +54,27 @@ func (a *analysis) ddl(f *found, stmt ast.DDLNode) (planned, error) {
 	return planned{}, refuse(strings.ToUpper(ast.GetStmtLabel(stmt)))
 }
 
+// committing makes the error of a schema change a plan: MySQL commits the open
+// transaction before it finds out. What is not supported commits nothing.
+func committing(stmt ast.DDLNode, p planned, err error) (planned, error) {
+	e, ok := err.(*mysql.Error)
+	if !ok || e.Code == 1235 {
+		return p, err
+	}
+	switch n := stmt.(type) {
+	case *ast.CreateTableStmt:
+		if n.TemporaryKeyword != ast.TemporaryNone {
+			return p, err
+		}
+	case *ast.DropTableStmt:
+		if n.TemporaryKeyword != ast.TemporaryNone {
+			return p, err
+		}
+	}
+	verb, _, _ := strings.Cut(strings.ToUpper(ast.GetStmtLabel(stmt)), " ")
+	return planned{plan: &Plan{Kind: KindRefuse, Err: e, Verb: verb, ImplicitCommit: true}, uncached: true}, nil
+}
+
 // schemaChange plans a change of tables that exist: on all shards that have them.
 func (a *analysis) schemaChange(f *found, verb string, tables []*ast.TableName, missingOK bool) (planned, error) {
 	d := &DDL{Verb: verb}
