@@ -469,11 +469,10 @@ func (t *Tx) tag(l *leg) error {
 	return nil
 }
 
-// untag takes the mark off again, in front of the connection's next statement.
-func (l *leg) untag() error {
-	if !l.tagged {
-		return nil
+// untag queues that the mark is taken off again, in front of the transaction's end.
+func (l *leg) untag() {
+	if l.tagged {
+		l.tagged = false
+		l.queue("SET @" + gtridVariable + "=NULL")
 	}
-	l.tagged = false
-	return l.conn.Queue("SET @" + gtridVariable + "=NULL")
 }

@@ -480,10 +480,6 @@ func (t *Tx) leave(l *leg) {
 		return
 	}
 	l.gone = true
-	if l.untag() != nil {
-		l.conn.Destroy()
-		return
-	}
 	l.conn.Release()
 }
 

@@ -118,6 +118,7 @@ func (t *Tx) rollbackLegs() {
 }
 
 func (t *Tx) queueRollback(l *leg) {
+	l.untag()
 	if l.bqual == "" {
 		l.queue("ROLLBACK")
 		return
@@ -181,6 +182,7 @@ func (t *Tx) Commit(ctx context.Context) error {
 
 // queueRelease queues the end of a leg that only read.
 func (t *Tx) queueRelease(l *leg) {
+	l.untag()
 	if l.bqual == "" {
 		l.queue("COMMIT")
 		return
@@ -201,6 +203,13 @@ func (t *Tx) afterRelease(l *leg) {
 // commitOne commits a transaction that wrote on one node, or on none when
 // writer is nil.
 func (t *Tx) commitOne(ctx context.Context, writer *leg) error {
+	if writer != nil && writer.tagged {
+		if err := writer.conn.Confirm(); err != nil {
+			err := t.lose(writer.node, err)
+			t.end(TxEnded)
+			return err
+		}
+	}
 	if writer != nil && (writer.conn.Buffered() > 0 || !writer.conn.alive()) {
 		// The connection is known to be lost before the COMMIT goes out: nothing is
 		// committed.
@@ -211,6 +220,7 @@ func (t *Tx) commitOne(ctx context.Context, writer *leg) error {
 	stop := interruptible(ctx, t.mu.legs)
 	for _, l := range t.mu.legs {
 		l.begin()
+		l.untag()
 		switch {
 		case l != writer:
 			t.queueRelease(l)
@@ -282,6 +292,7 @@ func (t *Tx) commitMany(ctx context.Context) error {
 	stop := interruptible(ctx, legs)
 	for _, l := range legs {
 		l.begin()
+		l.untag()
 		switch {
 		case l == decider:
 			l.queue(decisionText(t.mu.gtrid, identities, started.Unix()))
