@@ -71,7 +71,12 @@ func committing(stmt ast.DDLNode, p planned, err error) (planned, error) {
 			return p, err
 		}
 	}
-	verb, _, _ := strings.Cut(strings.ToUpper(ast.GetStmtLabel(stmt)), " ")
+	label, verb := strings.ToUpper(ast.GetStmtLabel(stmt)), ""
+	for _, w := range []string{"CREATE", "DROP", "ALTER", "TRUNCATE", "RENAME"} {
+		if strings.HasPrefix(label, w) {
+			verb = w
+		}
+	}
 	return planned{plan: &Plan{Kind: KindRefuse, Err: e, Verb: verb, ImplicitCommit: true}, uncached: true}, nil
 }
 
