@@ -10,11 +10,14 @@ import (
 
 	"braid/backend"
 	"braid/internal/mysql"
+	"braid/router"
 )
 
 // statusKept are the status flags that a node's answer decides.
-const statusKept = gomysql.SERVER_STATUS_NO_GOOD_INDEX_USED | gomysql.SERVER_STATUS_NO_INDEX_USED |
-	gomysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED | gomysql.SERVER_STATUS_DB_DROPPED
+const statusKept = gomysql.SERVER_STATUS_NO_GOOD_INDEX_USED | gomysql.SERVER_STATUS_NO_INDEX_USED | gomysql.SERVER_STATUS_DB_DROPPED
+
+// statusAnsiQuotes is MariaDB's SERVER_STATUS_ANSI_QUOTES.
+const statusAnsiQuotes = 0x8000
 
 // status is the session's status flags (rule D6), with what a node said.
 func (s *Session) status(fromNode uint16) uint16 {
@@ -27,6 +30,12 @@ func (s *Session) status(fromNode uint16) uint16 {
 		if s.txOpt.ReadOnly {
 			st |= gomysql.SERVER_STATUS_IN_TRANS_READONLY
 		}
+	}
+	if s.mode&router.ModeNoBackslashEscapes != 0 {
+		st |= gomysql.SERVER_STATUS_NO_BACKSLASH_ESCAPED
+	}
+	if s.mode&router.ModeAnsiQuotes != 0 && s.mariadb() {
+		st |= statusAnsiQuotes
 	}
 	if s.more {
 		st |= gomysql.SERVER_MORE_RESULTS_EXISTS

@@ -13,13 +13,15 @@ type client struct {
 	c     *mysql.Conn
 	caps  uint32
 	chars charsetInfo
+	track []byte // session-track data for the next OK
 }
 
 func (cl *client) deprecateEOF() bool { return cl.caps&gomysql.CLIENT_DEPRECATE_EOF != 0 }
 
-// ok answers a command without rows.
+// ok answers a command without rows, and fills in o's session-track data.
 func (cl *client) ok(o *mysql.OK) error {
-	cl.c.Scratch = mysql.AppendOK(cl.c.Scratch[:0], 0, o, false)
+	o.Track = cl.takeTrack()
+	cl.c.Scratch = mysql.AppendOK(cl.c.Scratch[:0], 0, o, cl.tracks())
 	return cl.c.WritePacket(cl.c.Scratch)
 }
 
@@ -27,7 +29,7 @@ func (cl *client) ok(o *mysql.OK) error {
 func (cl *client) end(status, warnings uint16) error {
 	b := cl.c.Scratch[:0]
 	if cl.deprecateEOF() {
-		b = mysql.AppendOK(b, 0xfe, &mysql.OK{Status: status, Warnings: warnings}, false)
+		b = mysql.AppendOK(b, 0xfe, &mysql.OK{Status: status, Warnings: warnings, Track: cl.takeTrack()}, cl.tracks())
 	} else {
 		b = mysql.AppendEOF(b, status, warnings)
 	}
@@ -60,6 +62,7 @@ func (cl *client) columns(cols []mysql.Column, status uint16) error {
 }
 
 func (cl *client) writeError(e *mysql.Error) error {
+	cl.track = cl.track[:0]
 	return cl.c.WritePacket(mysql.AppendError(nil, e))
 }
 

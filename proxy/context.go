@@ -178,6 +178,9 @@ func (s *Session) set(sets []router.Set) error {
 }
 
 func (s *Session) setOne(x *router.Set) error {
+	if e := refuseTracking(x); e != nil {
+		return e
+	}
 	switch x.Scope {
 	case router.ScopeGlobal, router.ScopePersist:
 		return mysql.Errorf(1227, "Access denied; Braid does not change global variables of the nodes: set %s in their configuration", x.Name)

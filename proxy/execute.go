@@ -212,6 +212,7 @@ func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
 func (s *Session) endTx() {
 	s.tx, s.waiting = nil, false
 	s.txOpt = backend.TxOptions{}
+	s.trackEnd()
 }
 
 // commitOpen commits the open transaction, if there is one.

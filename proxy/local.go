@@ -24,9 +24,13 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 		if e := s.use(l.Name); e != nil {
 			return s.fail(e)
 		}
+		s.trackUse()
 		return s.okNothing()
 	case router.OpSet:
 		if err := s.set(l.Sets); err != nil {
+			return s.failErr(err)
+		}
+		if err := s.trackSet(l.Sets); err != nil {
 			return s.failErr(err)
 		}
 		return s.okNothing()

@@ -371,6 +371,7 @@ func (s *Session) prepareNamed(l *router.Local) error {
 		s.named = map[string]*prepared{}
 	}
 	s.named[strings.ToLower(l.Name)] = ps
+	s.trackChange()
 	return s.okNothing()
 }
 
@@ -404,5 +405,6 @@ func (s *Session) deallocate(l *router.Local) error {
 		return s.fail(mysql.Errorf(1243, "Unknown prepared statement handler (%s) given to DEALLOCATE PREPARE", l.Name))
 	}
 	delete(s.named, strings.ToLower(l.Name))
+	s.trackChange()
 	return s.okNothing()
 }

@@ -60,7 +60,9 @@ type Session struct {
 
 	def    []byte // scratch of renameSchema
 	failed uint64 // statements answered with an error
-	ownTx  bool   // the open transaction is the statement's own (autocommit)
+	// trackedTx says that the client was told of a transaction that it began.
+	trackedTx bool
+	ownTx     bool // the open transaction is the statement's own (autocommit)
 	// waiting says that the transaction is there for its savepoints only: under
 	// autocommit=0 it begins, for all to see, with the first table that is used.
 	waiting bool
@@ -192,6 +194,9 @@ func (s *Session) login(nc net.Conn) error {
 			return e
 		}
 	}
+	if login.Database != "" {
+		s.trackUse()
+	}
 	if err := s.writeOK(&mysql.OK{}); err != nil {
 		return err
 	}
@@ -282,6 +287,7 @@ func (s *Session) dispatch(cmd byte, payload []byte) error {
 		if e := s.use(string(payload)); e != nil {
 			return s.writeError(e)
 		}
+		s.trackUse()
 		return s.writeOK(&mysql.OK{})
 	case gomysql.COM_QUIT:
 		return errQuit

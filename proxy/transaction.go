@@ -25,6 +25,7 @@ func (s *Session) beginStatementTx(l *router.Local) error {
 			}
 		}
 	}
+	s.trackBegin(l.Snapshot)
 	return s.okNothing()
 }
 
@@ -55,6 +56,7 @@ func (s *Session) finish(l *router.Local) error {
 	}
 	if l.Chain {
 		s.beginTx(backend.TxOptions{ReadOnly: opt.ReadOnly, ReadWrite: opt.ReadWrite, Isolation: opt.Isolation})
+		s.trackBegin(false)
 	} else {
 		s.nextLevel, s.nextAccess = "", "" // a COMMIT of nothing uses them up, too
 	}

@@ -16,6 +16,7 @@ import (
 	"braid/internal/mysql"
 	"braid/tests/e2e"
 	"braid/tests/servers"
+	"braid/tests/wire"
 )
 
 // login connects Braid's own client side, which speaks all there is.
@@ -42,6 +43,7 @@ func dial(t *testing.T, addr string) net.Conn {
 func code(err error) int {
 	var a *mysql.Error
 	var b *driver.MySQLError
+	var c *wire.Error
 	switch {
 	case err == nil:
 		return 0
@@ -49,6 +51,8 @@ func code(err error) int {
 		return int(a.Code)
 	case errors.As(err, &b):
 		return int(b.Number)
+	case errors.As(err, &c):
+		return int(c.Code)
 	}
 	return -1
 }

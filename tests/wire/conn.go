@@ -28,6 +28,11 @@ type Options struct {
 	Flags     uint32
 	Collation byte          // character set of the handshake; 0: utf8mb4_general_ci (45)
 	Timeout   time.Duration // for each answer; 0: one minute
+
+	// Local opens the files of LOAD DATA LOCAL; nil: none. They are sent in
+	// packets of LocalPacket bytes; 0: 64 KiB.
+	Local       func(name string) (io.Reader, error)
+	LocalPacket int
 }
 
 // Conn is one client connection. It is not safe for concurrent use. After an
@@ -38,6 +43,9 @@ type Conn struct {
 	seq     byte
 	flags   uint32 // what both sides have
 	timeout time.Duration
+
+	local       func(string) (io.Reader, error)
+	localPacket int
 
 	Version string // the server's, from the greeting
 	ID      uint32 // connection id, from the greeting
@@ -71,7 +79,10 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{conn: nc, r: bufio.NewReaderSize(nc, 64<<10), timeout: o.Timeout}
+	c := &Conn{conn: nc, r: bufio.NewReaderSize(nc, 64<<10), timeout: o.Timeout, local: o.Local, localPacket: o.LocalPacket}
+	if c.localPacket == 0 {
+		c.localPacket = 64 << 10
+	}
 	if c.timeout == 0 {
 		c.timeout = time.Minute
 	}
@@ -168,7 +179,7 @@ func (c *Conn) finishLogin(password, plugin string, salt []byte) error {
 		}
 		switch p[0] {
 		case 0x00:
-			c.Login, err = parseOK(p)
+			c.Login, err = c.parseOK(p)
 			return err
 		case 0xff:
 			return parseError(p)

@@ -3,6 +3,8 @@ package wire
 import (
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 )
@@ -24,7 +26,8 @@ type OK struct {
 	AffectedRows, InsertID uint64
 	Status, Warnings       uint16
 	Info                   string
-	EOF                    bool // it was an EOF packet
+	Track                  string // session-track data: "schema=shop autocommit=OFF", in the order they came
+	EOF                    bool   // it was an EOF packet
 }
 
 // Result is one answer: rows when Columns is not nil, else an OK alone. When the
@@ -40,7 +43,11 @@ type Result struct {
 // Query runs a text statement and reads all its results. An *Error as the whole
 // answer is returned as error, with the results before it.
 func (c *Conn) Query(text string) ([]Result, error) {
-	if err := c.command(gomysql.COM_QUERY, []byte(text)); err != nil {
+	var head []byte
+	if c.flags&gomysql.CLIENT_QUERY_ATTRIBUTES != 0 {
+		head = []byte{0, 1} // none, of one set
+	}
+	if err := c.command(gomysql.COM_QUERY, append(head, text...)); err != nil {
 		return nil, err
 	}
 	return c.results(false)
@@ -61,7 +68,7 @@ func (c *Conn) Command(code byte, body []byte) (OK, error) {
 	case p[0] == 0xfe && len(p) == 5:
 		return parseEOF(p), nil
 	case p[0] == 0x00:
-		return parseOK(p)
+		return c.parseOK(p)
 	}
 	return OK{}, fmt.Errorf("unexpected answer %x", p)
 }
@@ -89,46 +96,94 @@ func (c *Conn) result(binary bool) (*Result, error) {
 	case 0xff:
 		return nil, parseError(p)
 	case 0x00:
-		ok, err := parseOK(p)
+		ok, err := c.parseOK(p)
 		return &Result{OK: ok}, err
 	case 0xfb:
-		return nil, errors.New("LOAD DATA LOCAL is not supported by this client")
+		if err := c.sendFile(string(p[1:])); err != nil {
+			return nil, err
+		}
+		return c.result(binary)
 	}
 	head := reader{p: p}
+	metadata := byte(1)
+	if c.flags&clientOptionalMetadata != 0 {
+		metadata = head.u8()
+	}
 	n, _ := head.lenenc()
 	if head.bad || len(head.p) > 0 {
 		return nil, fmt.Errorf("malformed column count %x", p)
 	}
 	r := &Result{Binary: binary}
-	if r.Columns, err = c.columns(int(n)); err != nil {
+	if metadata == 0 {
+		r.Columns = make([]Column, n)
+	} else if r.Columns, err = c.columns(int(n)); err != nil {
 		return nil, err
 	}
 	if !c.DeprecateEOF() {
-		if _, err := c.eof(); err != nil {
+		end, err := c.eof()
+		if err != nil {
 			return nil, err
 		}
+		if end.Status&gomysql.SERVER_STATUS_CURSOR_EXISTS != 0 {
+			r.OK = end // the rows wait for Fetch
+			return r, nil
+		}
 	}
+	return r, c.rows(r)
+}
+
+// rows reads rows into r until what ends them.
+func (c *Conn) rows(r *Result) error {
 	for {
 		p, err := c.read()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		switch {
 		case p[0] == 0xff:
 			r.Err = parseError(p)
-			return r, nil
+			return nil
 		case p[0] == 0xfe && !c.DeprecateEOF() && len(p) <= 5:
 			r.OK = parseEOF(p)
-			return r, nil
+			return nil
 		case p[0] == 0xfe && c.DeprecateEOF() && len(p) < maxPacket:
-			r.OK, err = parseOK(p)
-			return r, err
+			r.OK, err = c.parseOK(p)
+			return err
 		}
-		row, err := parseRow(p, r.Columns, binary)
+		row, err := parseRow(p, r.Columns, r.Binary)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.Rows = append(r.Rows, row)
+	}
+}
+
+// clientOptionalMetadata is CLIENT_OPTIONAL_RESULTSET_METADATA.
+const clientOptionalMetadata = 1 << 25
+
+// sendFile answers a request for a LOCAL file, in packets of LocalPacket bytes.
+func (c *Conn) sendFile(name string) error {
+	if c.local == nil {
+		return errors.New("the server asks for the file " + name)
+	}
+	file, err := c.local(name)
+	if err != nil {
+		return c.send(nil) // as clients do: nothing, and the error is theirs
+	}
+	buf := make([]byte, c.localPacket)
+	for {
+		n, err := io.ReadFull(file, buf)
+		if n > 0 {
+			if err := c.send(buf[:n]); err != nil {
+				return err
+			}
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			return c.send(nil)
+		}
+		if err != nil {
+			return err
+		}
 	}
 }
 
@@ -166,7 +221,7 @@ func (c *Conn) eof() (OK, error) {
 	return parseEOF(p), nil
 }
 
-func parseOK(p []byte) (OK, error) {
+func (c *Conn) parseOK(p []byte) (OK, error) {
 	r := reader{p: p[1:]}
 	var ok OK
 	ok.AffectedRows, _ = r.lenenc()
@@ -175,10 +230,41 @@ func parseOK(p []byte) (OK, error) {
 	if len(r.p) > 0 {
 		ok.Info = string(r.str())
 	}
-	if r.bad {
+	switch changed := ok.Status&gomysql.SERVER_SESSION_STATE_CHANGED != 0; {
+	case changed && c.flags&gomysql.CLIENT_SESSION_TRACK == 0:
+		return ok, fmt.Errorf("session state flag for a client that does not track: %x", p)
+	case changed:
+		ok.Track = trackText(r.str()) // MySQL 9 sends empty data when what changed is not tracked
+	}
+	if r.bad || len(r.p) > 0 {
 		return ok, fmt.Errorf("malformed OK %x", p)
 	}
 	return ok, nil
+}
+
+// trackText is session-track data as text.
+func trackText(p []byte) string {
+	var items []string
+	for r := (reader{p: p}); len(r.p) > 0 && !r.bad; {
+		kind := r.u8()
+		data := reader{p: r.str()}
+		switch kind {
+		case 0:
+			name, value := string(data.str()), string(data.str())
+			items = append(items, name+"="+value)
+		case 1:
+			items = append(items, "schema="+string(data.str()))
+		case 2:
+			items = append(items, "changed="+string(data.rest()))
+		case 4:
+			items = append(items, "characteristics="+string(data.str()))
+		case 5:
+			items = append(items, "state="+string(data.str()))
+		default:
+			items = append(items, fmt.Sprintf("%d=%x", kind, data.rest()))
+		}
+	}
+	return strings.Join(items, " ")
 }
 
 func parseEOF(p []byte) OK {

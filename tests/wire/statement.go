@@ -12,6 +12,7 @@ import (
 type Statement struct {
 	c        *Conn
 	id       uint32
+	cursor   []Column // of the last execution
 	Columns  []Column // as PREPARE announced them
 	Params   int
 	Warnings uint16
@@ -90,8 +91,20 @@ func (c *Conn) Prepare(text string) (*Statement, error) {
 
 // Execute is COM_STMT_EXECUTE without a cursor; errors are as Query's.
 func (s *Statement) Execute(params ...Param) ([]Result, error) {
+	return s.ExecuteWith(0, true, params...)
+}
+
+// Open is COM_STMT_EXECUTE with a read-only cursor. When the server opens one the
+// only result has no rows and SERVER_STATUS_CURSOR_EXISTS: Fetch them.
+func (s *Statement) Open(params ...Param) ([]Result, error) {
+	return s.ExecuteWith(gomysql.CURSOR_TYPE_READ_ONLY, true, params...)
+}
+
+// ExecuteWith is COM_STMT_EXECUTE with flags; types says whether the parameters'
+// types are sent.
+func (s *Statement) ExecuteWith(flags byte, types bool, params ...Param) ([]Result, error) {
 	b := binary.LittleEndian.AppendUint32(nil, s.id)
-	b = append(b, 0)
+	b = append(b, flags)
 	b = binary.LittleEndian.AppendUint32(b, 1)
 	if len(params) > 0 {
 		nulls := make([]byte, (len(params)+7)/8)
@@ -100,13 +113,18 @@ func (s *Statement) Execute(params ...Param) ([]Result, error) {
 				nulls[i/8] |= 1 << (i % 8)
 			}
 		}
-		b = append(append(b, nulls...), 1)
-		for _, p := range params {
-			flag := byte(0)
-			if p.Unsigned {
-				flag = 0x80
+		b = append(b, nulls...)
+		if !types {
+			b = append(b, 0)
+		} else {
+			b = append(b, 1)
+			for _, p := range params {
+				flag := byte(0)
+				if p.Unsigned {
+					flag = 0x80
+				}
+				b = append(b, p.Type, flag)
 			}
-			b = append(b, p.Type, flag)
 		}
 		for _, p := range params {
 			if !p.Null {
@@ -117,7 +135,35 @@ func (s *Statement) Execute(params ...Param) ([]Result, error) {
 	if err := s.c.command(gomysql.COM_STMT_EXECUTE, b); err != nil {
 		return nil, err
 	}
-	return s.c.results(true)
+	r, err := s.c.results(true)
+	if len(r) > 0 {
+		s.cursor = r[len(r)-1].Columns
+	}
+	return r, err
+}
+
+// Fetch is COM_STMT_FETCH of n rows of the cursor that Open left.
+func (s *Statement) Fetch(n int) (*Result, error) {
+	b := binary.LittleEndian.AppendUint32(nil, s.id)
+	b = binary.LittleEndian.AppendUint32(b, uint32(n))
+	if err := s.c.command(gomysql.COM_STMT_FETCH, b); err != nil {
+		return nil, err
+	}
+	r := &Result{Columns: s.cursor, Binary: true}
+	return r, s.c.rows(r)
+}
+
+// LongData is COM_STMT_SEND_LONG_DATA, which has no answer.
+func (s *Statement) LongData(param int, data []byte) error {
+	b := binary.LittleEndian.AppendUint32(nil, s.id)
+	b = binary.LittleEndian.AppendUint16(b, uint16(param))
+	return s.c.command(gomysql.COM_STMT_SEND_LONG_DATA, append(b, data...))
+}
+
+// Reset is COM_STMT_RESET.
+func (s *Statement) Reset() error {
+	_, err := s.c.Command(gomysql.COM_STMT_RESET, binary.LittleEndian.AppendUint32(nil, s.id))
+	return err
 }
 
 // Close is COM_STMT_CLOSE, which has no answer.
