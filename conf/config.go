@@ -34,6 +34,8 @@ type Proxy struct {
 	ConnectionsMax int      `toml:"connections_max"`  // beyond it: error 1040
 	PacketBytesMax int      `toml:"packet_bytes_max"` // max_allowed_packet towards clients
 	PlansMax       int      `toml:"plans_max"`        // plans kept in the cache
+	GatherRowsMax  int      `toml:"gather_rows_max"`  // rows one statement may bring together on one node
+	GatherBytesMax int      `toml:"gather_bytes_max"` // bytes of them
 	SortBytesMax   int      `toml:"sort_bytes_max"`   // memory one statement may use where a merge must sort
 	RelayOff       bool     `toml:"relay_off"`        // testing: decode and re-encode instead of relaying
 	PlanCacheOff   bool     `toml:"plan_cache_off"`   // testing: plan each statement anew

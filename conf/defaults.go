@@ -25,6 +25,8 @@ func defaults() []keyDefault {
 		{"proxy.connections_max", 10_000},
 		{"proxy.packet_bytes_max", 64 * mebibyte}, // MySQL's own default
 		{"proxy.plans_max", 8192},
+		{"proxy.gather_rows_max", 1_000_000},
+		{"proxy.gather_bytes_max", 256 * mebibyte},
 		{"proxy.sort_bytes_max", 64 * mebibyte},
 
 		{"log.level", "info"},

@@ -50,6 +50,8 @@ func (c *Config) checkProxy(k *checker, at place) {
 	k.between(at.key("connections_max"), p.ConnectionsMax, 1, 1_000_000)
 	k.between(at.key("packet_bytes_max"), p.PacketBytesMax, 1024, 1<<30)
 	k.between(at.key("plans_max"), p.PlansMax, 1, 10_000_000)
+	k.between(at.key("gather_rows_max"), p.GatherRowsMax, 1, 1<<40)
+	k.between(at.key("gather_bytes_max"), p.GatherBytesMax, 32<<10, 1<<40)
 	k.between(at.key("sort_bytes_max"), p.SortBytesMax, 32<<10, 1<<40)
 }
 

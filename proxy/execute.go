@@ -93,6 +93,10 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 	if err := s.ready(plan); err != nil {
 		return s.failErr(err)
 	}
+	if s.route.Gather != nil {
+		s.srv.stats.gathered.Add(1)
+		return s.runGather(plan, ps)
+	}
 	if len(s.route.Targets) == 1 {
 		s.srv.stats.single.Add(1)
 		if s.once(plan) {

@@ -29,6 +29,7 @@ type generation struct {
 	secrets  map[string]credential
 	base     map[string]*databaseBase
 	columns  columnsMemory
+	scratch  sync.Map // *backend.Node -> true: the node has the schema for copies
 	// unread are the databases whose schema could not be read, with the reason:
 	// their statements are refused with it until a later generation has it.
 	unread map[string]error

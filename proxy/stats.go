@@ -10,6 +10,7 @@ type stats struct {
 	statements atomic.Uint64
 	single     atomic.Uint64
 	scattered  atomic.Uint64
+	gathered   atomic.Uint64
 	errors     atomic.Uint64
 	relayRows  atomic.Uint64
 	mergeRows  atomic.Uint64
@@ -32,6 +33,7 @@ func (s *stats) list() []counter {
 		{"statements", "statements received", &s.statements},
 		{"statements_single", "statements that one shard answered", &s.single},
 		{"statements_scattered", "statements that several shards answered", &s.scattered},
+		{"statements_gathered", "statements whose rows were brought together on one node", &s.gathered},
 		{"statement_errors", "statements answered with an error", &s.errors},
 		{"rows_relayed", "rows passed on undecoded", &s.relayRows},
 		{"rows_merged", "rows that came out of a merge", &s.mergeRows},

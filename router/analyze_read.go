@@ -159,6 +159,12 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 	if body.several == nil {
 		body.scatter, body.several = newScatter(f, sel, body.sources[0].refs[0], base)
 	}
+	if body.several != nil {
+		var why *mysql.Error
+		if body.gather, why = newGather(f, body.sources, stmt); why != nil {
+			body.several = why
+		}
+	}
 	return planned{plan: p}, nil
 }
 
@@ -275,7 +281,7 @@ func (f *found) factEdits() []edit {
 	var edits []edit
 	s := f.shape
 	put := func(k fact, start, end int) {
-		if k == factDatabase && f.db.SamePhysical && f.q.Database == f.db.Name {
+		if k == factDatabase && !f.elsewhere && f.db.SamePhysical && f.q.Database == f.db.Name {
 			return
 		}
 		// The function itself stays as the branch that is never taken: the expression

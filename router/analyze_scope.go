@@ -71,6 +71,7 @@ type found struct {
 	aggregates    map[*block][]*ast.AggregateFuncExpr
 	locking       bool
 	locks         bool   // GET_LOCK and its like
+	elsewhere     bool   // the text is for a connection in another schema
 	bare          []edit // the base edits without names for select items
 }
 

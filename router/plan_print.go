@@ -60,7 +60,9 @@ func (b *readBody) explain(s *strings.Builder) {
 	if b.single != nil {
 		s.WriteString("  single: " + b.single.String() + "\n")
 	}
-	if b.several != nil {
+	if b.gather != nil {
+		b.gather.explain(s)
+	} else if b.several != nil {
 		fmt.Fprintf(s, "  several: error %d: %s\n", b.several.Code, b.several.Message)
 	}
 	if b.scatter != nil {

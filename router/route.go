@@ -14,7 +14,7 @@ import (
 // reused: what it held before is gone. A refused plan's error is returned.
 func (p *Plan) Bind(q *Query, r *Route) error {
 	r.Targets, r.buf, r.params = r.Targets[:0], r.buf[:0], r.params[:0]
-	r.Merge, r.Limit, r.Any, r.Described = nil, merge.Limit{}, false, false
+	r.Merge, r.Limit, r.Any, r.Described, r.Gather = nil, merge.Limit{}, false, false, nil
 	if p.Err != nil {
 		return p.Err
 	}
@@ -63,6 +63,7 @@ type readBody struct {
 	all     bool      // to every shard, whatever the values
 	// several is the answer when several shards are needed; nil when they may be.
 	several *mysql.Error
+	gather  *gatherPlan // how several shards' rows meet where they have to; nil: they need not, or cannot
 }
 
 // mayScatter tells whether the values may name several shards and whether the
@@ -98,6 +99,10 @@ func (b *readBody) bind(p *Plan, q *Query, r *Route) error {
 	}
 	if _, one := set.Single(); one {
 		return b.same(q, r, set)
+	}
+	if b.gather != nil {
+		b.gather.bind(q, r)
+		return nil
 	}
 	if b.several != nil {
 		return b.several

@@ -152,6 +152,8 @@ type Route struct {
 	// definitions of their columns are others: those of the text that Plan.Describe
 	// gives are the answer's.
 	Described bool
+	// Gather is set, and Targets is empty, when rows of several shards have to meet.
+	Gather *Gather
 	// Any says that every shard would answer alike, so that Targets[0].Shard is
 	// only a proposal: a transaction may prefer a shard it has a leg on.
 	Any bool

@@ -82,8 +82,31 @@ const (
 // table is refused.
 func qualify(dst []byte, text string, db *Database, schema string, mode Mode, charset string) ([]byte, *mysql.Error) {
 	toks := tokenize(text, mode, charset)
-	state := []selectPart{partNone}
+	for _, t := range toks {
+		if t.word(text) == "WITH" {
+			return nil, refuse("WITH on several shards of one node inside a transaction")
+		}
+	}
+	tables, err := tableTokens(text, toks, db, nil)
+	if err != nil {
+		return nil, err
+	}
 	at := 0
+	for _, i := range tables {
+		dst = append(dst, text[at:toks[i].start]...)
+		dst = append(append(append(dst, '`'), strings.ReplaceAll(schema, "`", "``")...), "`."...)
+		at = toks[i].start
+	}
+	return append(dst, text[at:]...), nil
+}
+
+// tableTokens finds the tokens that name tables of db, without a database in
+// front, in the order of the text. with are the names of common table
+// expressions, in lower case, which are passed over. A text in which it is not
+// certain what is a table is refused.
+func tableTokens(text string, toks []token, db *Database, with map[string]bool) ([]int, *mysql.Error) {
+	var found []int
+	state := []selectPart{partNone}
 	for i, t := range toks {
 		for len(state) <= t.depth+1 {
 			state = append(state, partNone)
@@ -102,49 +125,50 @@ func qualify(dst []byte, text string, db *Database, schema string, mode Mode, ch
 			}
 			continue
 		}
-		if t.kind == tokWord && (i == 0 || !toks[i-1].is(text, '.')) {
-			switch t.word(text) {
-			case "SELECT":
-				*cur = partSelect
-				continue
-			case "FROM":
-				if *cur == partSelect {
-					*cur = partTables
-				}
-				continue
-			case "ON", "USING":
-				if *cur == partTables {
-					*cur = partOn
-				}
-				continue
-			case "JOIN", "STRAIGHT_JOIN":
-				if *cur == partOn {
-					*cur = partTables
-				}
-				continue
-			case "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW", "FOR", "LOCK", "PROCEDURE":
-				if *cur == partTables || *cur == partOn {
-					*cur = partRest
-				}
-				continue
-			case "UNION", "EXCEPT", "INTERSECT":
-				*cur = partNone
-				continue
-			case "WITH":
-				return nil, refuse("WITH on several shards of one node inside a transaction")
-			}
+		if t.kind == tokWord && (i == 0 || !toks[i-1].is(text, '.')) && cur.word(t.word(text)) {
+			continue
 		}
 		if *cur != partTables || !t.ident() || !tableStarts(toks, i, text) || i+1 < len(toks) && toks[i+1].is(text, '.') {
 			continue
 		}
-		if db.Table(t.name(text)) == nil {
-			return nil, refuse("this form of FROM on several shards of one node inside a transaction")
+		if name := t.name(text); db.Table(name) == nil {
+			if with[strings.ToLower(name)] || strings.EqualFold(name, "dual") {
+				continue
+			}
+			return nil, refuse("this form of FROM where the rows of several shards have to meet")
 		}
-		dst = append(dst, text[at:t.start]...)
-		dst = append(append(append(dst, '`'), strings.ReplaceAll(schema, "`", "``")...), "`."...)
-		at = t.start
+		found = append(found, i)
 	}
-	return append(dst, text[at:]...), nil
+	return found, nil
+}
+
+// word moves on at a keyword; false when the word is none that matters.
+func (p *selectPart) word(w string) bool {
+	switch w {
+	case "SELECT":
+		*p = partSelect
+	case "FROM":
+		if *p == partSelect {
+			*p = partTables
+		}
+	case "ON", "USING":
+		if *p == partTables {
+			*p = partOn
+		}
+	case "JOIN", "STRAIGHT_JOIN":
+		if *p == partOn {
+			*p = partTables
+		}
+	case "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW", "FOR", "LOCK", "PROCEDURE":
+		if *p == partTables || *p == partOn {
+			*p = partRest
+		}
+	case "UNION", "EXCEPT", "INTERSECT":
+		*p = partNone
+	default:
+		return false
+	}
+	return true
 }
 
 // tableStarts tells whether token i stands where a table reference begins.

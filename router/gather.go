@@ -1,0 +1,452 @@
+package router
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/opcode"
+
+	"braid/internal/mysql"
+)
+
+// Gather is a statement whose rows have to meet on one server: the rows of each
+// table that are to be read, and the statement that then runs over the copies
+// (architecture: "Gather"; rules G1-G4). It belongs to a Route and lives as long.
+type Gather struct {
+	Tables []GatherTable
+	Text   []byte     // the statement over the copies
+	Params []ParamRef // of Text, for a prepared statement
+}
+
+// GatherTable is one table to copy.
+type GatherTable struct {
+	Table *Table
+	// Columns are those that the statement can use: indexes into Table.Columns.
+	// Columns that a server computes itself (generated ones) are never in it.
+	Columns []int
+	// Copies is how many copies the statement needs, each under a name of its
+	// own: CopyName(Table, 0) is the table's own.
+	Copies int
+	// Shards hold the rows; Where is a condition for them, "" for all rows. Params
+	// are its parameters, for a prepared statement.
+	Shards ShardSet
+	Where  []byte
+	Params []ParamRef
+}
+
+// CopyName is the name of a table's n-th copy.
+func CopyName(t *Table, n int) string {
+	if n == 0 {
+		return t.Name
+	}
+	return "braid_copy_" + strconv.Itoa(n) + "_" + t.Name
+}
+
+// gatherPlan is how a SELECT is gathered.
+type gatherPlan struct {
+	db     *Database
+	text   template
+	tables []gatherSource
+}
+
+// gatherSource is one table of a gatherPlan.
+type gatherSource struct {
+	table   *Table
+	columns []int
+	copies  int
+	conds   []cond // any of them may hold; nil: all shards
+	all     bool
+	where   template
+}
+
+// newGather plans a SELECT as a gather. An error says why it cannot be one.
+func newGather(f *found, sources []source, stmt ast.StmtNode) (*gatherPlan, *mysql.Error) {
+	switch {
+	case f.locking:
+		return nil, refuse("FOR UPDATE or FOR SHARE where the rows of several shards have to meet")
+	case f.userVariables:
+		return nil, refuse("user variables where the rows of several shards have to meet")
+	case f.unstable == "stored function":
+		return nil, refuse("stored functions where the rows of several shards have to meet")
+	case f.locks:
+		return nil, refuse("GET_LOCK() and its like together with tables")
+	case f.system != "":
+		return nil, refuse("tables of " + f.system + " together with others")
+	}
+	if sel, ok := stmt.(*ast.SelectStmt); ok && (sel.SelectIntoOpt != nil || sel.SelectStmtOpts != nil && sel.CalcFoundRows) {
+		return nil, refuse("INTO or SQL_CALC_FOUND_ROWS where the rows of several shards have to meet")
+	}
+	g := &gatherPlan{db: f.db}
+	names, every := usedNames(stmt)
+	byTable := map[*Table]*gatherSource{}
+	refs := map[*Table][]*ref{}
+	for _, r := range f.refs {
+		if r.table.View {
+			return nil, refuse("views where the rows of several shards have to meet")
+		}
+		if f.cte[strings.ToLower(r.table.Name)] {
+			return nil, refuse("a common table expression that has a table's name, where the rows of several shards have to meet")
+		}
+		refs[r.table] = append(refs[r.table], r)
+		if byTable[r.table] == nil {
+			byTable[r.table] = &gatherSource{table: r.table, copies: 1, columns: copiedColumns(r.table, names, every)}
+		}
+	}
+	for _, r := range f.refs {
+		s := byTable[r.table]
+		if s == nil {
+			continue
+		}
+		byTable[r.table] = nil
+		f.gatherConds(s, refs[r.table], sources)
+		if len(refs[r.table]) == 1 {
+			s.where = f.pushed(r)
+		}
+		g.tables = append(g.tables, *s)
+	}
+	text, err := f.gatherText(g)
+	if err != nil {
+		return nil, err
+	}
+	g.text = text
+	return g, nil
+}
+
+// usedNames are the lower-case names of all columns that a statement names;
+// every is true when it can use any.
+func usedNames(stmt ast.StmtNode) (names map[string]bool, every bool) {
+	names = map[string]bool{}
+	stmt.Accept(walk(func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ColumnName:
+			names[n.Name.L] = true
+		case *ast.SelectField:
+			every = every || n.WildCard != nil
+		case *ast.Join:
+			every = every || n.NaturalJoin
+			for _, u := range n.Using {
+				names[u.Name.L] = true
+			}
+		case *ast.MatchAgainst:
+			every = true
+		}
+		return true
+	}))
+	return names, every
+}
+
+// copiedColumns are the columns of a table to copy.
+func copiedColumns(t *Table, names map[string]bool, every bool) []int {
+	for i := range t.Columns {
+		every = every || generated(&t.Columns[i])
+	}
+	var out []int
+	for i := range t.Columns {
+		if c := &t.Columns[i]; !generated(c) && (every || names[strings.ToLower(c.Name)]) {
+			out = append(out, i)
+		}
+	}
+	if len(out) == 0 { // COUNT(*): any column does
+		for i := range t.Columns {
+			if !generated(&t.Columns[i]) {
+				return []int{i}
+			}
+		}
+	}
+	return out
+}
+
+// generated tells whether a server computes the column itself.
+func generated(c *Column) bool {
+	e := strings.ToUpper(c.Extra)
+	return strings.Contains(e, "GENERATED") && !strings.Contains(e, "DEFAULT_GENERATED") || hasWord(e, "VIRTUAL") || hasWord(e, "PERSISTENT")
+}
+
+// gatherConds finds the shards of a table's rows: those of any of its references.
+func (f *found) gatherConds(s *gatherSource, refs []*ref, sources []source) {
+	if s.table.Kind != Sharded {
+		return
+	}
+	for _, r := range refs {
+		var of *source
+		for i := range sources {
+			if contains(sources[i].refs, r) {
+				of = &sources[i]
+			}
+		}
+		for i := range sources {
+			for _, o := range sources[i].refs {
+				if of == nil && r.inherits && r.block.sameKeys(o, r) {
+					of = &sources[i] // rows on other shards than the outer row's do not matter
+				}
+			}
+		}
+		if of == nil || of.cond == nil {
+			s.all = true
+			return
+		}
+		s.conds = append(s.conds, of.cond)
+	}
+}
+
+// pushed is the condition that a reference's own rows have to meet to matter
+// (rule G1): conjuncts of WHERE and of inner joins where no outer join
+// null-extends the reference, and of the ON of the outer join that does. Only
+// plain comparisons with values are pushed.
+func (f *found) pushed(r *ref) template {
+	nullable := false
+	for _, j := range r.block.joins {
+		nullable = nullable || contains(j.inner, r)
+	}
+	var out template
+	for _, set := range r.block.sets {
+		if set.narrows == nil && nullable || set.narrows != nil && !contains(set.narrows, r) {
+			continue
+		}
+		if set.narrows != nil && len(set.narrows) > 1 && nullable {
+			// The condition of an outer join around this reference and others: a row
+			// of one that it rejects does not keep the others from being null-extended.
+			continue
+		}
+		for _, e := range set.conj {
+			t, ok := f.pushable(r, e)
+			if !ok {
+				continue
+			}
+			if len(out) > 0 {
+				out = out.add(" AND ")
+			}
+			out = append(out, t...)
+		}
+	}
+	return out
+}
+
+// pushable writes a comparison of one of the reference's columns with values.
+func (f *found) pushable(r *ref, e ast.ExprNode) (template, bool) {
+	column := func(e ast.ExprNode) (template, bool) {
+		c := f.columnOf(r.block, e)
+		if c.ref != r {
+			return nil, false
+		}
+		return template{}.add(quoteIdent(r.table.Columns[c.col].Name)), true
+	}
+	value := func(e ast.ExprNode) (template, bool) {
+		o, ok := f.operand(e, false)
+		if !ok || o.kind != operandHole {
+			return nil, false
+		}
+		return template{{kind: segHole, n: o.hole}}, true
+	}
+	join := func(parts ...template) template {
+		var t template
+		for _, p := range parts {
+			t = append(t, p...)
+		}
+		return t
+	}
+	text := func(s string) template { return template{}.add(s) }
+	switch x := e.(type) {
+	case *ast.BinaryOperationExpr:
+		op, ok := map[opcode.Op]string{opcode.EQ: " = ", opcode.LT: " < ", opcode.LE: " <= ", opcode.GT: " > ", opcode.GE: " >= ", opcode.NE: " <> "}[x.Op]
+		if !ok {
+			return nil, false
+		}
+		if c, ok := column(x.L); ok {
+			v, ok := value(x.R)
+			return join(c, text(op), v), ok
+		}
+		if c, ok := column(x.R); ok {
+			v, ok := value(x.L)
+			return join(v, text(op), c), ok
+		}
+	case *ast.BetweenExpr:
+		c, ok := column(x.Expr)
+		l, ok2 := value(x.Left)
+		h, ok3 := value(x.Right)
+		if x.Not || !ok || !ok2 || !ok3 {
+			return nil, false
+		}
+		return join(c, text(" BETWEEN "), l, text(" AND "), h), true
+	case *ast.PatternInExpr:
+		c, ok := column(x.Expr)
+		if x.Not || x.Sel != nil || !ok {
+			return nil, false
+		}
+		t := join(c, text(" IN ("))
+		for i, e := range x.List {
+			v, ok := value(e)
+			if !ok {
+				return nil, false
+			}
+			if i > 0 {
+				t = join(t, text(", "))
+			}
+			t = join(t, v)
+		}
+		return join(t, text(")")), true
+	case *ast.IsNullExpr:
+		c, ok := column(x.Expr)
+		if !ok {
+			return nil, false
+		}
+		if x.Not {
+			return join(c, text(" IS NOT NULL")), true
+		}
+		return join(c, text(" IS NULL")), true
+	}
+	return nil, false
+}
+
+// gatherText is the statement over the copies: without databases in front of
+// tables, with the session's facts, and, where one temporary table cannot be
+// opened twice in a statement (MySQL, error 1137), with a copy for every
+// reference.
+func (f *found) gatherText(g *gatherPlan) (template, *mysql.Error) {
+	f.elsewhere = true
+	edits := f.factEdits()
+	f.elsewhere = false
+	more, err := f.qualifierEdits()
+	if err != nil {
+		return nil, err
+	}
+	edits = append(edits, more...)
+	if f.db.Flavour == MySQL {
+		copies, err := f.copyEdits(g)
+		if err != nil {
+			return nil, err
+		}
+		edits = append(edits, copies...)
+	}
+	before := f.bare
+	f.bare = sortEdits(edits)
+	all := sortEdits(append(append([]edit{}, f.bare...), f.nameEdits(f.bare)...))
+	f.bare = before
+	return f.shape.slice(0, len(f.shape.text), all), nil
+}
+
+// copyEdits give the second and every further reference of a table a copy of
+// its own.
+func (f *found) copyEdits(g *gatherPlan) ([]edit, *mysql.Error) {
+	s := f.shape
+	dropped, err := f.qualifierEdits()
+	if err != nil {
+		return nil, err
+	}
+	toks := make([]token, 0, len(s.toks))
+	for _, t := range s.toks {
+		inside := false
+		for _, e := range dropped {
+			inside = inside || t.start >= e.start && t.end <= e.end
+		}
+		if !inside {
+			toks = append(toks, t)
+		}
+	}
+	tables, err := tableTokens(s.text, toks, f.db, f.cte)
+	if err != nil {
+		return nil, err
+	}
+	if len(tables) != len(f.refs) {
+		return nil, refuse("this form of FROM where the rows of several shards have to meet")
+	}
+	var out []edit
+	seen := map[*Table]int{}
+	for _, i := range tables {
+		t := f.db.Table(toks[i].name(s.text))
+		n := seen[t]
+		seen[t]++
+		if n == 0 {
+			continue
+		}
+		with := quoteIdent(CopyName(t, n))
+		if i+1 == len(toks) || !aliasFollows(toks[i+1], s.text) {
+			with += " AS " + quoteIdent(toks[i].name(s.text))
+		}
+		out = append(out, edit{toks[i].start, toks[i].end, template{}.add(with)})
+	}
+	for i := range g.tables {
+		g.tables[i].copies = max(1, seen[g.tables[i].table])
+	}
+	return out, nil
+}
+
+// aliasFollows tells whether the token behind a table's name is, or announces,
+// its alias.
+func aliasFollows(t token, text string) bool {
+	if t.kind == tokQuoted {
+		return true
+	}
+	if t.kind != tokWord {
+		return false
+	}
+	switch t.word(text) {
+	case "JOIN", "INNER", "LEFT", "RIGHT", "CROSS", "NATURAL", "STRAIGHT_JOIN", "ON", "USING", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT",
+		"UNION", "EXCEPT", "INTERSECT", "FOR", "LOCK", "WINDOW", "PARTITION", "USE", "IGNORE", "FORCE", "PROCEDURE", "TABLESAMPLE", "OFFSET", "FETCH", "INTO":
+		return false
+	}
+	return true
+}
+
+// bind finds the rows to read and writes the texts.
+func (g *gatherPlan) bind(q *Query, r *Route) {
+	n := len(g.db.Shards)
+	out := &Gather{}
+	write := func(t template) ([]byte, []ParamRef) {
+		w := writer{q: q, r: r, db: g.db}
+		r.buf, r.params = nil, nil
+		w.template(t)
+		return r.buf, w.params()
+	}
+	for i := range g.tables {
+		s := &g.tables[i]
+		t := GatherTable{Table: s.table, Columns: s.columns, Copies: s.copies}
+		switch {
+		case s.table.Kind == Single:
+			t.Shards = OneShard(n, s.table.Shard)
+		case s.table.Kind == Global:
+			t.Shards = OneShard(n, 0)
+		case s.all || len(s.conds) == 0:
+			t.Shards = AllShards(n)
+		default:
+			t.Shards = NoShards(n)
+			for _, c := range s.conds {
+				t.Shards = t.Shards.Or(evaluate(c, q, n))
+			}
+		}
+		if len(s.where) > 0 {
+			t.Where, t.Params = write(s.where)
+		}
+		out.Tables = append(out.Tables, t)
+	}
+	out.Text, out.Params = write(g.text)
+	r.Gather = out
+}
+
+func (g *gatherPlan) explain(s *strings.Builder) {
+	for i := range g.tables {
+		t := &g.tables[i]
+		fmt.Fprintf(s, "  gather %s", t.table.Name)
+		var cols []string
+		for _, c := range t.columns {
+			cols = append(cols, t.table.Columns[c].Name)
+		}
+		fmt.Fprintf(s, " (%s)", strings.Join(cols, ", "))
+		if len(t.where) > 0 {
+			s.WriteString(" where " + t.where.String())
+		}
+		if t.copies > 1 {
+			fmt.Fprintf(s, ", %d copies", t.copies)
+		}
+		if len(t.conds) > 0 && !t.all {
+			for _, c := range t.conds {
+				s.WriteString(", shards ")
+				explainCond(s, c)
+			}
+		}
+		s.WriteByte('\n')
+	}
+	s.WriteString("  then: " + g.text.String() + "\n")
+}
