@@ -190,6 +190,9 @@ func Explain(ctx context.Context, cfg *conf.Config, database, stmt string) (stri
 		sh := g.topology.Databases[plan.Database].Shards[t.Shard]
 		fmt.Fprintf(&b, "shard %s (node %s, schema %s): %s\n", sh.Name, sh.Node, sh.Schema, t.Text)
 	}
+	if r.Gather != nil {
+		fmt.Fprintf(&b, "gather: %s\nthen: %s\n", r.Gather, r.Gather.Text)
+	}
 	if r.Merge != nil {
 		fmt.Fprintf(&b, "merge: %s\n", r.Merge.Describe(r.Limit))
 	}

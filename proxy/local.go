@@ -203,6 +203,9 @@ func (s *Session) explain(plan *router.Plan, q *router.Query, bin bool) error {
 		}
 		r.rows = append(r.rows, []cell{text(kind), text(pl.shard), text(pl.node.Name()), text(string(t.Text))})
 	}
+	if route.Gather != nil {
+		r.rows = append(r.rows, []cell{text("gather"), {}, {}, text(route.Gather.String())}, []cell{text("then"), {}, {}, text(string(route.Gather.Text))})
+	}
 	if route.Merge != nil {
 		r.rows = append(r.rows, []cell{text("merge"), {}, {}, text(route.Merge.Describe(route.Limit))})
 	}

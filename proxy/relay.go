@@ -7,6 +7,7 @@ import (
 
 	"braid/backend"
 	"braid/internal/mysql"
+	"braid/router"
 )
 
 // relayed is what an answer passed on to the client said.
@@ -128,7 +129,8 @@ func (s *Session) copyRows(c *backend.Conn) (end []byte, rows uint64, err error)
 }
 
 // renameSchema replaces the physical schema in a column definition by the
-// database's name. The result is valid until the next call.
+// database's name, and a gathered copy's name by its table's. The result is valid
+// until the next call.
 func (s *Session) renameSchema(def []byte, p *place) []byte {
 	// catalog "def", then the schema
 	if len(def) < 5 || def[0] != 3 {
@@ -140,6 +142,16 @@ func (s *Session) renameSchema(def []byte, p *place) []byte {
 	}
 	s.def = append(s.def[:0], def[:4]...)
 	s.def = mysql.AppendLenEncString(s.def, p.database)
-	s.def = append(s.def, def[4+n:]...)
+	rest := def[4+n:]
+	if p.schema == scratchSchema {
+		table, _, n := mysql.LenEncString(rest)
+		original, _, m := mysql.LenEncString(rest[max(n, 0):])
+		if n > 0 && m > 0 {
+			s.def = mysql.AppendLenEncString(s.def, table)
+			s.def = mysql.AppendLenEncString(s.def, router.CopiedName(string(original)))
+			rest = rest[n+m:]
+		}
+	}
+	s.def = append(s.def, rest...)
 	return s.def
 }

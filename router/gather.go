@@ -20,6 +20,22 @@ type Gather struct {
 	Params []ParamRef // of Text, for a prepared statement
 }
 
+// String says in words what is gathered, as EXPLAIN prints it.
+func (g *Gather) String() string {
+	var b strings.Builder
+	for i := range g.Tables {
+		t := &g.Tables[i]
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s from %d of %d shards", t.Table.Name, t.Shards.Len(), t.Shards.Shards())
+		if len(t.Where) > 0 {
+			fmt.Fprintf(&b, " where %s", t.Where)
+		}
+	}
+	return b.String()
+}
+
 // GatherTable is one table to copy.
 type GatherTable struct {
 	Table *Table
@@ -41,8 +57,23 @@ func CopyName(t *Table, n int) string {
 	if n == 0 {
 		return t.Name
 	}
-	return "braid_copy_" + strconv.Itoa(n) + "_" + t.Name
+	return copyPrefix + strconv.Itoa(n) + "_" + t.Name
 }
+
+// CopiedName is the name of the table whose copy has the name.
+func CopiedName(name string) string {
+	rest, ok := strings.CutPrefix(name, copyPrefix)
+	if !ok {
+		return name
+	}
+	if _, table, ok := strings.Cut(rest, "_"); ok {
+		return table
+	}
+	return name
+}
+
+// copyPrefix begins the names of second and further copies.
+const copyPrefix = "braid_copy_"
 
 // gatherPlan is how a SELECT is gathered.
 type gatherPlan struct {
@@ -75,8 +106,13 @@ func newGather(f *found, sources []source, stmt ast.StmtNode) (*gatherPlan, *mys
 	case f.system != "":
 		return nil, refuse("tables of " + f.system + " together with others")
 	}
-	if sel, ok := stmt.(*ast.SelectStmt); ok && (sel.SelectIntoOpt != nil || sel.SelectStmtOpts != nil && sel.CalcFoundRows) {
-		return nil, refuse("INTO or SQL_CALC_FOUND_ROWS where the rows of several shards have to meet")
+	if sel, ok := stmt.(*ast.SelectStmt); ok {
+		switch {
+		case sel.SelectIntoOpt != nil:
+			return nil, refuse("SELECT ... INTO over several shards")
+		case sel.SelectStmtOpts != nil && sel.CalcFoundRows:
+			return nil, refuse("SQL_CALC_FOUND_ROWS over several shards")
+		}
 	}
 	g := &gatherPlan{db: f.db}
 	names, every := usedNames(stmt)

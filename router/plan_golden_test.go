@@ -132,6 +132,10 @@ func describe(r *Router, q *Query) string {
 	if len(texts) == 0 {
 		same = " same text"
 	}
+	if route.Gather != nil {
+		fmt.Fprintf(&b, "-> gather %s\n", route.Gather)
+		return b.String()
+	}
 	fmt.Fprintf(&b, "-> %s%s%s\n", strings.Join(names, " "), any, same)
 	last := ""
 	for _, t := range route.Targets {
