@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"container/list"
 	"encoding/binary"
 
@@ -17,23 +18,33 @@ type Stmt struct {
 	// Schema is the caller's note of the schema's version that Columns are of;
 	// 0: none was made.
 	Schema uint64
-	text   string
-	schema string // physical, that it was prepared in
+	key    stmtKey
 }
 
 // stmtCache keeps the statements prepared on a connection, least recently used
-// last. A statement belongs to the schema it was prepared in.
+// last.
 type stmtCache struct {
 	byText map[stmtKey]*list.Element
 	order  list.List // of *Stmt
 }
 
-type stmtKey struct{ schema, text string }
+// stmtKey is what a prepared statement belongs to: a server reads the text
+// with the sql_mode and the character sets it is prepared under, and announces
+// the types that its variables then have.
+type stmtKey struct{ schema, vars, text string }
+
+// stmtVars is the vars of a text's key.
+func (c *Conn) stmtVars(text []byte) string {
+	if bytes.IndexByte(text, '@') >= 0 {
+		return c.vars.text()
+	}
+	return c.vars.settings()
+}
 
 // Prepared returns the statement of that text prepared in the connection's
-// present schema, or nil.
+// present context, or nil.
 func (c *Conn) Prepared(text []byte) *Stmt {
-	e := c.stmts.byText[stmtKey{c.schema, string(text)}]
+	e := c.stmts.byText[stmtKey{c.schema, c.stmtVars(text), string(text)}]
 	if e == nil {
 		return nil
 	}
@@ -73,7 +84,7 @@ func (c *Conn) Prepare(need *Need, text []byte) (*Stmt, error) {
 	if len(p) < 12 || p[0] != 0 {
 		return nil, mysql.ErrMalformed
 	}
-	s := &Stmt{ID: binary.LittleEndian.Uint32(p[1:]), text: string(text), schema: c.schema}
+	s := &Stmt{ID: binary.LittleEndian.Uint32(p[1:]), key: stmtKey{c.schema, c.stmtVars(text), string(text)}}
 	columns, params := int(binary.LittleEndian.Uint16(p[5:])), int(binary.LittleEndian.Uint16(p[7:]))
 	read := func(n int) ([]mysql.Column, error) {
 		cols := make([]mysql.Column, n)
@@ -97,13 +108,13 @@ func (c *Conn) Prepare(need *Need, text []byte) (*Stmt, error) {
 	if c.stmts.byText == nil {
 		c.stmts.byText = map[stmtKey]*list.Element{}
 	}
-	c.stmts.byText[stmtKey{s.schema, s.text}] = c.stmts.order.PushFront(s)
+	c.stmts.byText[s.key] = c.stmts.order.PushFront(s)
 	return s, nil
 }
 
 // Forget closes one prepared statement.
 func (c *Conn) Forget(s *Stmt) error {
-	if e := c.stmts.byText[stmtKey{s.schema, s.text}]; e != nil {
+	if e := c.stmts.byText[s.key]; e != nil {
 		return c.closeStmt(e)
 	}
 	return nil
@@ -112,7 +123,7 @@ func (c *Conn) Forget(s *Stmt) error {
 // closeStmt has no answer; it goes out with the next write.
 func (c *Conn) closeStmt(e *list.Element) error {
 	s := e.Value.(*Stmt)
-	delete(c.stmts.byText, stmtKey{s.schema, s.text})
+	delete(c.stmts.byText, s.key)
 	c.stmts.order.Remove(e)
 	var id [4]byte
 	binary.LittleEndian.PutUint32(id[:], s.ID)

@@ -22,6 +22,7 @@ type Var struct {
 type Vars struct {
 	list []Var // sorted by name
 	key  string
+	user int // where in key the user variables end
 }
 
 // NewVars makes a Vars of list; of two with one name the later counts.
@@ -44,6 +45,14 @@ func (v *Vars) text() string {
 		return ""
 	}
 	return v.key
+}
+
+// settings is text without the user variables, which stand first.
+func (v *Vars) settings() string {
+	if v == nil {
+		return ""
+	}
+	return v.key[v.user:]
 }
 
 // Get returns the SQL text of a variable's value.
@@ -96,13 +105,17 @@ next:
 
 func fromList(m []Var) *Vars {
 	var b strings.Builder
+	user := 0
 	for _, x := range m {
 		b.WriteString(x.Name)
 		b.WriteByte('=')
 		b.WriteString(x.Value)
 		b.WriteByte(0)
+		if x.Name[0] == '@' {
+			user = b.Len()
+		}
 	}
-	return &Vars{list: m, key: b.String()}
+	return &Vars{list: m, key: b.String(), user: user}
 }
 
 // Names is the variable that stands for SET NAMES: its value is "'charset'

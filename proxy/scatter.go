@@ -68,7 +68,7 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		return s.scatterFailed(parts, plan, nil, err)
 	}
 	defer out.Close()
-	cols, err := announce(out.Columns(), own, ps != nil)
+	cols, err := announce(out.Columns(), own, ps.binary())
 	if err != nil {
 		return s.scatterFailed(parts, plan, nil, err)
 	}
@@ -191,11 +191,11 @@ func (s *Session) openPart(pt *part, plan *router.Plan, ps *execution) error {
 		return err
 	}
 	pt.stream, pt.rows = st, st
-	if ps != nil {
+	if ps.binary() {
 		pt.stream.SetBinary()
 	}
 	if pt.columns != nil {
-		pt.rows, err = describeUnited(st, pt.columns, ps != nil)
+		pt.rows, err = describeUnited(st, pt.columns, ps.binary())
 		return err
 	}
 	if len(pt.targets) > 1 {
@@ -231,7 +231,7 @@ type chain struct {
 }
 
 func (ch *chain) Columns() []mysql.Column { return ch.columns }
-func (ch *chain) Binary() bool            { return ch.ps != nil }
+func (ch *chain) Binary() bool            { return ch.ps.binary() }
 func (ch *chain) Close() error            { return nil }
 
 func (ch *chain) Next() (mysql.Row, error) {
@@ -269,7 +269,7 @@ func (ch *chain) next() error {
 	if err != nil {
 		return err
 	}
-	if ch.ps != nil {
+	if ch.ps.binary() {
 		st.SetBinary()
 	}
 	if err := merge.SameColumns(ch.columns, st.Columns(), ch.pt.p.shard, p.shard); err != nil {
@@ -289,7 +289,7 @@ func (s *Session) keepWarnings(pt *part) error {
 	if err != nil {
 		return err
 	}
-	s.addWarnings(rows)
+	s.addWarnings(rows, &pt.p)
 	return nil
 }
 
