@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -71,8 +72,16 @@ func (s *Session) writeColumns(cols []mysql.Column, fromNode uint16) error {
 func (s *Session) fail(e *mysql.Error) error {
 	s.srv.stats.errors.Add(1)
 	s.failed++
-	s.warnings = append(s.warnings[:0], warning{"Error", e.Code, e.Message})
-	s.warned, s.errored = 1, 1
+	if !s.diagnosed {
+		s.warnings = append(s.warnings[:0], warning{"Error", e.Code, e.Message})
+	}
+	s.diagnosed = false
+	s.warned, s.errored = uint16(min(len(s.warnings), math.MaxUint16)), 0
+	for i := range s.warnings {
+		if s.warnings[i].level == "Error" {
+			s.errored++
+		}
+	}
 	s.facts.RowCount = -1
 	s.more = false
 	if s.c.Torn() {
@@ -123,12 +132,28 @@ func (s *Session) clientError(err error) *mysql.Error {
 // logical replaces the physical schema's name in a node's error text by the
 // database's.
 func logical(e *mysql.Error, schema, database string) *mysql.Error {
-	if schema == database || schema == "" || !strings.Contains(e.Message, schema) {
+	message := logicalText(e.Code, e.Message, schema, database)
+	if message == e.Message {
 		return e
 	}
-	r := strings.NewReplacer("'"+schema+".", "'"+database+".", "'"+schema+"'", "'"+database+"'",
-		"`"+schema+"`", "`"+database+"`", "\""+schema+"\"", "\""+database+"\"")
-	return &mysql.Error{Code: e.Code, State: e.State, Message: r.Replace(e.Message)}
+	return &mysql.Error{Code: e.Code, State: e.State, Message: message}
+}
+
+// logicalText is logical for the text of an error or warning alone.
+func logicalText(code uint16, message, schema, database string) string {
+	if schema == database || schema == "" || !strings.Contains(message, schema) {
+		return message
+	}
+	switch code {
+	case gomysql.ER_DUP_ENTRY, gomysql.ER_TRUNCATED_WRONG_VALUE, gomysql.ER_TRUNCATED_WRONG_VALUE_FOR_FIELD, gomysql.ER_DUP_ENTRY_WITH_KEY_NAME, gomysql.ER_WRONG_VALUE_FOR_TYPE:
+		// It quotes values, which may be like the name; what it names comes last.
+		if i := strings.LastIndex(message, "`"+schema+"`.`"); i >= 0 {
+			return message[:i] + "`" + database + "`" + message[i+len(schema)+2:]
+		}
+		return message
+	}
+	return strings.NewReplacer("'"+schema+".", "'"+database+".", "'"+schema+"'", "'"+database+"'", ","+schema+".", ","+database+".",
+		"`"+schema+"`", "`"+database+"`", "\""+schema+"\"", "\""+database+"\"", " "+schema+".", " "+database+".").Replace(message)
 }
 
 // place is where a statement runs: a shard of a database, as errors name it.

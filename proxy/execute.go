@@ -42,7 +42,7 @@ func (s *Session) statement(text []byte) error {
 	s.fillQuery(q)
 	plan, err := s.gen.router.Plan(q)
 	if err != nil {
-		return s.failErr(err)
+		return s.planFailed(q, err)
 	}
 	return s.execute(plan, q, nil)
 }
@@ -75,7 +75,7 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 				return s.failErr(err)
 			}
 		}
-		return s.fail(plan.Err)
+		return s.planFailed(q, plan.Err)
 	case router.KindLocal:
 		return s.local(plan, q, ps)
 	}
@@ -396,7 +396,7 @@ func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) 
 		if r.err != nil {
 			return s.answerError(c, plan, &p, r.err)
 		}
-		if err := s.afterwards(c, plan, &r); err != nil {
+		if err := s.afterwards(c, plan, &p, &r); err != nil {
 			return s.lost(c, plan, &p, err)
 		}
 		s.done(c, plan, &r.ok)
@@ -451,6 +451,14 @@ func (s *Session) failed1(plan *router.Plan, err error) error {
 
 // answerError answers with the error a node gave; the connection is in order.
 func (s *Session) answerError(c *backend.Conn, plan *router.Plan, p *place, e *mysql.Error) error {
+	// What the statement warned of before it failed stays in SHOW WARNINGS.
+	rows, err := c.Query("SHOW WARNINGS", 1<<16)
+	if err != nil {
+		return s.lost(c, plan, p, err)
+	}
+	s.warnings = s.warnings[:0]
+	s.addWarnings(rows, p)
+	s.diagnosed = len(rows) > 1
 	stopped := s.drop(c)
 	if s.tx != nil && !plan.NoTables {
 		e = s.tx.Failed(p.node, e)
@@ -486,6 +494,9 @@ func (s *Session) sendOnly(c *backend.Conn, need *backend.Need, plan *router.Pla
 	if ps == nil {
 		return c.Send(need, gomysql.COM_QUERY, t.Text)
 	}
+	if ps.named {
+		return s.sendNamed(c, need, t, ps)
+	}
 	st, err := c.Prepare(need, t.Text)
 	if err != nil {
 		return err
@@ -498,7 +509,7 @@ func (s *Session) sendOnly(c *backend.Conn, need *backend.Need, plan *router.Pla
 
 // afterwards notes what the session remembers of a statement that went well,
 // asking the connection while it is still ours (rule D7).
-func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, r *relayed) error {
+func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *relayed) error {
 	s.warned, s.errored = r.ok.Warnings, 0
 	s.warnings = s.warnings[:0]
 	if r.set {
@@ -513,7 +524,7 @@ func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, r *relayed) err
 		if err != nil {
 			return err
 		}
-		s.addWarnings(rows)
+		s.addWarnings(rows, p)
 	}
 	if plan.FoundRows {
 		rows, err := c.Query("SELECT FOUND_ROWS()", 1)
@@ -538,10 +549,12 @@ func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, r *relayed) err
 	return nil
 }
 
-func (s *Session) addWarnings(rows [][][]byte) {
+// addWarnings remembers rows of a SHOW WARNINGS at p.
+func (s *Session) addWarnings(rows [][][]byte, p *place) {
 	for _, r := range rows {
 		if len(r) >= 3 {
-			s.warnings = append(s.warnings, warning{string(r[0]), uint16(parseUint(r[1])), string(r[2])})
+			code := uint16(parseUint(r[1]))
+			s.warnings = append(s.warnings, warning{string(r[0]), code, logicalText(code, string(r[2]), p.schema, p.database)})
 		}
 	}
 }

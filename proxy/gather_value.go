@@ -70,9 +70,12 @@ func (g *gathering) answer() error {
 		return s.failErr(p.shardError(err))
 	}
 	var err error
-	if g.ps == nil {
+	switch {
+	case g.ps == nil:
 		err = c.Send(&need, gomysql.COM_QUERY, g.g.Text)
-	} else {
+	case g.ps.named:
+		err = s.sendNamed(c, &need, g.target(), g.ps)
+	default:
 		var st *backend.Stmt
 		if st, err = c.Prepare(&need, g.g.Text); err == nil {
 			err = c.SendExecute(&need, st, g.ps.args(g.target(), len(st.Params)))
@@ -95,7 +98,7 @@ func (g *gathering) answer() error {
 		}
 		return fail(r.err)
 	}
-	if err := s.afterwards(c, g.plan, &r); err != nil {
+	if err := s.afterwards(c, g.plan, p, &r); err != nil {
 		return fail(err)
 	}
 	s.drop(c)

@@ -27,7 +27,11 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 		s.trackUse()
 		return s.okNothing()
 	case router.OpSet:
-		if err := s.set(l.Sets); err != nil {
+		sets, err := s.bindSets(l.Sets, ps)
+		if err == nil {
+			err = s.set(sets)
+		}
+		if err != nil {
 			return s.failErr(err)
 		}
 		if err := s.trackSet(l.Sets); err != nil {
@@ -37,7 +41,7 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 	case router.OpTransaction:
 		return s.setTransaction(l)
 	case router.OpShow:
-		return s.show(&l.Show, q, bin)
+		return s.show(&l.Show, q, ps)
 	case router.OpKill:
 		return s.kill(l.Kill)
 	case router.OpPrepare:
@@ -57,10 +61,13 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 }
 
 // okNothing answers a statement that changed no row.
-func (s *Session) okNothing() error {
+func (s *Session) okNothing() error { return s.okInfo("") }
+
+// okInfo is okNothing with a server's remark.
+func (s *Session) okInfo(info string) error {
 	s.warnings, s.warned, s.errored = s.warnings[:0], 0, 0
 	s.facts.RowCount, s.facts.FoundRows = 0, 0
-	return s.writeOK(&mysql.OK{})
+	return s.writeOK(&mysql.OK{Info: info})
 }
 
 // kill is KILL [QUERY] of one of this Braid's connections.
@@ -124,6 +131,10 @@ func (s *Session) ddl(plan *router.Plan, q *router.Query) error {
 	return s.writeOK(&sum)
 }
 
+func (s *Session) explainColumns() []mysql.Column {
+	return []mysql.Column{s.textColumn("plan", 16), s.textColumn("shard", 64), s.textColumn("node", 64), s.textColumn("statement", 65535)}
+}
+
 func (s *Session) ddlOn(plan *router.Plan, p *place, t *router.Target) (mysql.OK, error) {
 	c, err := s.take(plan, p)
 	if err != nil {
@@ -154,7 +165,7 @@ func (s *Session) ddlOn(plan *router.Plan, p *place, t *router.Target) (mysql.OK
 		if err != nil {
 			return mysql.OK{}, s.broken(c, plan, p, err)
 		}
-		s.addWarnings(rows)
+		s.addWarnings(rows, p)
 	}
 	s.done(c, plan, &ok)
 	return ok, nil
@@ -181,7 +192,7 @@ func (s *Session) explain(plan *router.Plan, q *router.Query, bin bool) error {
 	if err != nil {
 		return s.failErr(err)
 	}
-	r := &resultSet{columns: []mysql.Column{s.textColumn("plan", 16), s.textColumn("shard", 64), s.textColumn("node", 64), s.textColumn("statement", 65535)}}
+	r := &resultSet{columns: s.explainColumns()}
 	if p.Kind == router.KindLocal || p.Kind == router.KindRefuse {
 		msg := ""
 		if p.Err != nil {

@@ -3,7 +3,6 @@ package proxy
 import (
 	"encoding/binary"
 	"errors"
-	"strings"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
@@ -17,6 +16,9 @@ type prepared struct {
 	id     uint32
 	text   []byte
 	params int
+	// keepsWarnings says that it shows the warnings of the statement in front of
+	// it, and so is not to clear them.
+	keepsWarnings bool
 	// types are the parameter types of the last execution that sent them: two
 	// bytes each.
 	types []byte
@@ -29,7 +31,15 @@ type execution struct {
 	raw  []byte // flags .. values as the client sent them; nil when they must be made anew
 	vals []router.Param
 	buf  []byte
+	// using are the user variables of a SQL EXECUTE, as SQL text, one for each
+	// parameter; named says that it is one, so that answers are in the text protocol.
+	named bool
+	using []string
 }
+
+// binary tells whether the answers of an execution, nil for a statement sent as
+// text, are in the binary protocol.
+func (ex *execution) binary() bool { return ex != nil && !ex.named }
 
 // stmtID returns the statement id at the start of a command's payload.
 func stmtID(payload []byte) uint32 {
@@ -89,7 +99,9 @@ func (s *Session) comPrepare(textBytes []byte) error {
 			return err
 		}
 	}
-	s.warnings, s.warned, s.errored = s.warnings[:0], 0, 0
+	if !ps.keepsWarnings {
+		s.warnings, s.warned, s.errored = s.warnings[:0], 0, 0
+	}
 	return nil
 }
 
@@ -100,19 +112,51 @@ func (s *Session) describe(ps *prepared) (params, columns []mysql.Column, err er
 	s.fillQuery(q)
 	plan, err := s.gen.router.Plan(q)
 	if err != nil {
+		var e *mysql.Error
+		if errors.As(err, &e) && e.Code == gomysql.ER_PARSE_ERROR {
+			err = s.askSyntax(q, e)
+		}
 		return nil, nil, err
 	}
 	switch plan.Kind {
 	case router.KindRefuse:
 		return nil, nil, plan.Err
 	case router.KindLocal:
-		return nil, nil, nil
+		ps.keepsWarnings = plan.Local.Op == router.OpShow && showsWarnings(&plan.Local.Show)
+		return s.describeLocal(plan, q)
 	}
 	text, shard := plan.Describe(q)
 	p := s.place(plan, shard)
 	if p.node == nil {
 		return nil, nil, mysql.Errorf(1105, "no node can be used: every database's schema is unread; see the log")
 	}
+	return s.describeOn(&p, text)
+}
+
+// describeLocal describes a statement that Braid carries out itself. Whether
+// it can be prepared at all, and what is then announced, differs between
+// servers, so a node is asked.
+func (s *Session) describeLocal(plan *router.Plan, q *router.Query) (params, columns []mysql.Column, err error) {
+	if plan.Local.Op == router.OpExplain {
+		return nil, s.explainColumns(), nil
+	}
+	p, err := s.home()
+	text := q.Text
+	if err == nil && plan.Local.Op == router.OpShow {
+		var f *shown
+		if f, err = s.showOn(&plan.Local.Show, q); err == nil {
+			p, text = f.place, f.text
+			defer func() { f.rename(columns) }()
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.describeOn(&p, text)
+}
+
+// describeOn lets a node prepare a text.
+func (s *Session) describeOn(p *place, text []byte) (params, columns []mysql.Column, err error) {
 	ctx, cancel := s.context()
 	defer cancel()
 	for again := false; ; again = true {
@@ -169,9 +213,12 @@ func (s *Session) comExecute(payload []byte) error {
 	}
 	s.note(ps.text)
 	ex := &s.exec
-	ex.ps, ex.raw = ps, payload[4:]
+	ex.ps, ex.raw, ex.named = ps, payload[4:], false
 	if err := ex.parse(); err != nil {
 		ps.long = nil
+		if !s.mariadb() {
+			return s.fail(mysql.Errorf(gomysql.ER_MALFORMED_PACKET, "Malformed communication packet."))
+		}
 		return s.fail(mysql.Errorf(1210, "Incorrect arguments to mysqld_stmt_execute"))
 	}
 	q := &s.query
@@ -179,7 +226,7 @@ func (s *Session) comExecute(payload []byte) error {
 	s.fillQuery(q)
 	plan, err := s.gen.router.Plan(q)
 	if err != nil {
-		return s.failErr(err)
+		return s.planFailed(q, err)
 	}
 	err = s.execute(plan, q, ex)
 	ps.long = nil
@@ -348,63 +395,4 @@ func (s *Session) comLongData(payload []byte) {
 		return // what is more than max_allowed_packet would be refused by the node
 	}
 	ps.long[i] = append(ps.long[i], payload[6:]...)
-}
-
-// prepareNamed is PREPARE name FROM 'text' or @variable.
-func (s *Session) prepareNamed(l *router.Local) error {
-	textSQL := l.From
-	if strings.HasPrefix(l.From, "@") {
-		got, err := s.ask("SELECT " + l.From)
-		if err != nil {
-			return s.failErr(err)
-		}
-		textSQL = got[0].text
-	}
-	delete(s.named, strings.ToLower(l.Name))
-	ps := &prepared{text: []byte(textSQL)}
-	params, _, err := s.describe(ps)
-	if err != nil {
-		return s.failErr(err)
-	}
-	ps.params = len(params)
-	if s.named == nil {
-		s.named = map[string]*prepared{}
-	}
-	s.named[strings.ToLower(l.Name)] = ps
-	s.trackChange()
-	return s.okNothing()
-}
-
-// executeNamed is EXECUTE name USING @a, @b: the text is run with the
-// variables' values as literals, since its answer is in the text protocol.
-func (s *Session) executeNamed(l *router.Local) error {
-	ps := s.named[strings.ToLower(l.Name)]
-	if ps == nil {
-		return s.fail(mysql.Errorf(1243, "Unknown prepared statement handler (%s) given to EXECUTE", l.Name))
-	}
-	if len(l.Using) != ps.params {
-		return s.fail(mysql.Errorf(1210, "Incorrect arguments to EXECUTE"))
-	}
-	values := make([]string, 0, len(l.Using))
-	for _, name := range l.Using {
-		v, ok := s.vars.Get("@" + strings.ToLower(name))
-		if !ok {
-			v = "NULL"
-		}
-		values = append(values, v)
-	}
-	textSQL, err := router.Substitute(ps.text, s.mode, s.charset, values)
-	if err != nil {
-		return s.failErr(err)
-	}
-	return s.statement(textSQL)
-}
-
-func (s *Session) deallocate(l *router.Local) error {
-	if s.named[strings.ToLower(l.Name)] == nil {
-		return s.fail(mysql.Errorf(1243, "Unknown prepared statement handler (%s) given to DEALLOCATE PREPARE", l.Name))
-	}
-	delete(s.named, strings.ToLower(l.Name))
-	s.trackChange()
-	return s.okNothing()
 }

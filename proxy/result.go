@@ -59,7 +59,7 @@ func (s *Session) writeResultOnly(r *resultSet, bin bool) error {
 	if err := s.rows(r, bin); err != nil {
 		return err
 	}
-	return s.writeEnd(0, s.warned)
+	return s.writeEnd(0, 0)
 }
 
 func appendBinaryRow(dst []byte, cols []mysql.Column, row []cell) []byte {
@@ -69,6 +69,11 @@ func appendBinaryRow(dst []byte, cols []mysql.Column, row []cell) []byte {
 	for i, c := range row {
 		if !c.set {
 			dst[bitmap+(i+2)/8] |= 1 << ((i + 2) % 8)
+			continue
+		}
+		if cols[i].Type == gomysql.MYSQL_TYPE_LONG {
+			n, _ := strconv.ParseUint(c.text, 10, 32)
+			dst = binary.LittleEndian.AppendUint32(dst, uint32(n))
 			continue
 		}
 		if cols[i].Type == gomysql.MYSQL_TYPE_LONGLONG {

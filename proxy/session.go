@@ -49,6 +49,9 @@ type Session struct {
 	warnings []warning
 	warned   uint16 // warning count of the last statement
 	errored  uint16 // error count of the last statement
+	// diagnosed says that warnings has what a node said of the statement that now
+	// fails, its error among it.
+	diagnosed bool
 
 	query router.Query
 	exec  execution

@@ -1,126 +1,226 @@
 package proxy
 
 import (
-	"sort"
+	"errors"
 	"strings"
 	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"braid/internal/mysql"
 	"braid/router"
 )
 
-// show answers the SHOW statements that need the proxy's knowledge; all others
-// are routed as they are.
-func (s *Session) show(sh *router.Show, q *router.Query, bin bool) error {
+// show answers SHOW and DESCRIBE. What the session or the configuration knows
+// comes from there; the rest is asked of a node that has it, and the names in
+// its answer are put right. Columns are always a node's own.
+func (s *Session) show(sh *router.Show, q *router.Query, ps *execution) error {
+	if showsWarnings(sh) {
+		return s.showWarnings(sh, ps != nil)
+	}
+	if sh.What == "grants" {
+		return s.showGrants(ps != nil)
+	}
+	f, err := s.showOn(sh, q)
+	if err != nil {
+		return s.failErr(err)
+	}
+	a, err := s.forward(&f.place, f.text, ps)
+	if err == nil {
+		err = s.correct(a, f, sh, q, ps)
+	}
+	if err != nil {
+		var e *mysql.Error
+		if errors.As(err, &e) {
+			err = f.renameError(e)
+		}
+		return s.failErr(err)
+	}
+	f.rename(a.columns)
+	return s.writeAnswer(a, &f.place)
+}
+
+// showsWarnings tells whether a SHOW is about the statement in front of it.
+func showsWarnings(sh *router.Show) bool {
 	switch sh.What {
-	case "databases":
-		return s.showDatabases(sh, bin)
-	case "tables", "full tables":
-		return s.showTables(sh, bin)
-	case "warnings", "errors":
-		return s.showWarnings(sh, bin)
-	case "count warnings", "count errors":
-		name, n := "@@session.warning_count", int(s.warned)
-		if sh.What == "count errors" {
-			name, n = "@@session.error_count", int(s.errored)
-		}
-		return s.writeResultOnly(&resultSet{columns: []mysql.Column{numberColumn(name, 21)}, rows: [][]cell{{number(int64(n))}}}, bin)
-	case "processlist", "full processlist":
-		return s.showProcesses(sh.What == "full processlist", bin)
-	case "create database":
-		return s.showCreateDatabase(sh, bin)
-	case "grants":
-		r := &resultSet{columns: []mysql.Column{s.textColumn("Grants for "+s.facts.CurrentUser, 1024)}}
-		u := s.gen.users[s.user]
-		if len(u.Databases) == 0 {
-			r.rows = append(r.rows, []cell{text("GRANT ALL PRIVILEGES ON *.* TO `" + s.user + "`@`%`")})
-		} else {
-			r.rows = append(r.rows, []cell{text("GRANT USAGE ON *.* TO `" + s.user + "`@`%`")})
-			for _, d := range u.Databases {
-				r.rows = append(r.rows, []cell{text("GRANT ALL PRIVILEGES ON `" + d + "`.* TO `" + s.user + "`@`%`")})
-			}
-		}
-		return s.writeResult(r, bin)
+	case "warnings", "errors", "count warnings", "count errors":
+		return true
 	}
-	return s.fail(mysql.Errorf(1235, "This version of Braid doesn't yet support 'SHOW %s'", strings.ToUpper(sh.What)))
+	return false
 }
 
-func (s *Session) showDatabases(sh *router.Show, bin bool) error {
-	if sh.Where != "" {
-		return s.fail(mysql.Errorf(1235, "This version of Braid doesn't yet support 'SHOW DATABASES WHERE'"))
-	}
-	names := []string{"information_schema"}
-	for name := range s.gen.topology.Databases {
-		if s.gen.checkDatabase(s.user, s.host, name) == nil {
-			names = append(names, name)
-		}
-	}
-	sort.Strings(names)
-	title := "Database"
-	if sh.HasLike {
-		title += " (" + sh.Like + ")"
-	}
-	r := &resultSet{columns: []mysql.Column{s.textColumn(title, 64)}}
-	for _, n := range names {
-		if !sh.HasLike || like(n, sh.Like) {
-			r.rows = append(r.rows, []cell{text(n)})
-		}
-	}
-	return s.writeResult(r, bin)
+// shown is where a SHOW is asked, and with which text.
+type shown struct {
+	place    place
+	text     []byte
+	database *router.Database // that it is about; nil: none, or a system schema
+	shard    int
 }
 
-func (s *Session) showTables(sh *router.Show, bin bool) error {
+// showOn finds where a SHOW is to be asked.
+func (s *Session) showOn(sh *router.Show, q *router.Query) (*shown, error) {
+	home, err := s.home()
+	if err != nil {
+		return nil, err
+	}
+	f := &shown{place: home, text: q.Text}
+	switch sh.What {
+	case "warnings", "errors", "count warnings", "count errors", "grants", "processlist", "full processlist",
+		"engines", "storage engines", "character set", "charset", "collation", "plugins", "privileges", "status", "databases":
+		return f, nil
+	case "variables":
+		if router.HasIdentifier(sh.Where, s.mode, s.charset, "value") != "" {
+			return nil, unsupportedShow(sh, "with a condition on Value")
+		}
+		return f, nil
+	case "procedure status", "function status":
+		return f, s.mapNames(f, sh, q, "Db")
+	case "open tables":
+		if sh.Database == "" {
+			return f, s.mapNames(f, sh, q, "Database")
+		}
+	case "table status":
+		if c := router.HasIdentifier(sh.Where, s.mode, s.charset, "rows", "avg_row_length", "data_length", "max_data_length", "index_length", "data_free",
+			"auto_increment", "create_time", "update_time", "check_time", "checksum", "max_index_length"); c != "" {
+			return nil, unsupportedShow(sh, "with a condition on "+c)
+		}
+	case "tables", "full tables", "triggers", "events", "create database", "create table", "create view", "columns", "full columns", "index",
+		"create procedure", "create function", "create trigger", "create event":
+	default:
+		return nil, unsupportedShow(sh, "")
+	}
 	name := sh.Database
 	if name == "" {
 		name = s.database
 	}
 	if name == "" {
-		return s.fail(mysql.Errorf(1046, "No database selected"))
+		return nil, mysql.Errorf(1046, "No database selected")
 	}
 	if e := s.gen.checkDatabase(s.user, s.host, name); e != nil {
-		return s.fail(e)
-	}
-	if sh.Where != "" {
-		return s.fail(mysql.Errorf(1235, "This version of Braid doesn't yet support 'SHOW TABLES WHERE'"))
+		return nil, e
 	}
 	db := s.gen.topology.Databases[name]
 	if db == nil {
-		return s.fail(mysql.Errorf(1235, "This version of Braid doesn't yet support 'SHOW TABLES FROM %s'", name))
+		return f, nil
 	}
-	title := "Tables_in_" + name
-	if sh.HasLike {
-		title += " (" + sh.Like + ")"
-	}
-	r := &resultSet{columns: []mysql.Column{s.textColumn(title, 64)}}
-	full := sh.What == "full tables"
-	if full {
-		r.columns = append(r.columns, s.textColumn("Table_type", 11))
-	}
-	var tables []string
-	for t := range db.Tables {
-		tables = append(tables, t)
-	}
-	sort.Strings(tables)
-	for _, t := range tables {
-		if sh.HasLike && !like(db.Tables[t].Name, sh.Like) {
-			continue
+	f.database = db
+	if sh.Table != "" {
+		if t := db.Table(sh.Table); t != nil && t.Kind == router.Single {
+			f.shard = t.Shard
 		}
-		row := []cell{text(db.Tables[t].Name)}
-		if full {
-			kind := "BASE TABLE"
-			if db.Tables[t].View {
-				kind = "VIEW"
+	}
+	f.at(s, sh, q, f.shard)
+	return f, nil
+}
+
+func unsupportedShow(sh *router.Show, more string) *mysql.Error {
+	return mysql.Errorf(1235, "This version of Braid doesn't yet support '%s'", strings.TrimSpace("SHOW "+strings.ToUpper(sh.What)+" "+more))
+}
+
+// at makes the text for a shard of the database: with the shard's schema where
+// the client named the database.
+func (f *shown) at(s *Session, sh *router.Show, q *router.Query, shard int) {
+	f.place = s.shardPlace(f.database.Name, shard)
+	if f.place.schema == f.place.database {
+		return
+	}
+	text, filter := string(q.Text), ""
+	if sh.FilterAt > 0 {
+		text, filter = text[:sh.FilterAt], text[sh.FilterAt:]
+		filter = router.ReplaceIdentifier(filter, s.mode, s.charset, "Tables_in_"+f.place.database, "`Tables_in_"+f.place.schema+"`")
+	}
+	if sh.NameEnd > 0 {
+		text = text[:sh.NameAt] + "`" + f.place.schema + "`" + text[sh.NameEnd:]
+	}
+	f.text = []byte(text + filter)
+}
+
+// rename puts the database's name into the titles of columns.
+func (f *shown) rename(cols []mysql.Column) {
+	if f.database == nil || f.place.schema == f.place.database {
+		return
+	}
+	title := func(name string) string {
+		if rest, ok := strings.CutPrefix(name, "Tables_in_"+f.place.schema); ok {
+			return "Tables_in_" + f.place.database + rest
+		}
+		return name
+	}
+	for i := range cols {
+		cols[i].Name, cols[i].OrgName = title(cols[i].Name), title(cols[i].OrgName)
+	}
+}
+
+func (f *shown) renameError(e *mysql.Error) *mysql.Error {
+	m := strings.ReplaceAll(e.Message, "Tables_in_"+f.place.schema+"'", "Tables_in_"+f.place.database+"'")
+	return &mysql.Error{Code: e.Code, State: e.State, Message: m}
+}
+
+// correct makes a node's answer the session's: the rows of all shards, and
+// names as the client knows them.
+func (s *Session) correct(a *nodeAnswer, f *shown, sh *router.Show, q *router.Query, ps *execution) error {
+	switch sh.What {
+	case "databases":
+		return s.databaseRows(a, sh, q, ps)
+	case "variables":
+		s.variableRows(a, sh)
+	case "status":
+		s.statusRows(a, sh)
+	case "processlist", "full processlist":
+		s.processRows(a, sh.What == "full processlist")
+	case "procedure status", "function status":
+		s.mapRows(a, "Db")
+	case "open tables":
+		s.mapRows(a, "Database")
+	case "events":
+		s.mapRows(a, "Db")
+	case "tables", "full tables", "triggers", "table status":
+		if f.database != nil {
+			return s.tableRows(a, f, sh, q, ps)
+		}
+	case "create database":
+		if f.database != nil && len(a.rows) == 1 && len(a.rows[0]) == 2 {
+			r := a.rows[0]
+			r[0] = nodeValue(f.database.Name)
+			r[1] = nodeValue(strings.Replace(string(r[1]), "`"+f.place.schema+"`", "`"+f.database.Name+"`", 1))
+		}
+	default:
+		if strings.HasPrefix(sh.What, "create ") && f.database != nil && f.place.schema != f.place.database {
+			for i := range a.columns {
+				if n := a.columns[i].Name; !strings.HasPrefix(n, "Create ") && n != "SQL Original Statement" {
+					continue
+				}
+				for _, r := range a.rows {
+					if r[i] != nil {
+						r[i] = nodeValue(router.RenameQualifier(string(r[i]), s.mode, f.place.schema, f.place.database))
+					}
+				}
 			}
-			row = append(row, text(kind))
 		}
-		r.rows = append(r.rows, row)
 	}
-	return s.writeResult(r, bin)
+	return nil
 }
 
 // showWarnings answers from what the session remembers of its last statement.
 func (s *Session) showWarnings(sh *router.Show, bin bool) error {
-	r := &resultSet{columns: []mysql.Column{s.textColumn("Level", 7), numberColumn("Code", 4), s.textColumn("Message", 512)}}
+	if strings.HasPrefix(sh.What, "count ") {
+		name, n := "@@session.warning_count", s.warned
+		if sh.What == "count errors" {
+			name, n = "@@session.error_count", s.errored
+		}
+		r := &resultSet{rows: [][]cell{{number(int64(n))}},
+			columns: []mysql.Column{{Name: name, Charset: 63, Length: 21, Type: gomysql.MYSQL_TYPE_LONGLONG, Flags: gomysql.BINARY_FLAG | gomysql.UNSIGNED_FLAG}}}
+		return s.writeResultOnly(r, bin)
+	}
+	code := mysql.Column{Name: "Code", Charset: 63, Length: 5, Type: gomysql.MYSQL_TYPE_LONG, Flags: gomysql.BINARY_FLAG | gomysql.UNSIGNED_FLAG | gomysql.NOT_NULL_FLAG}
+	r := &resultSet{columns: []mysql.Column{s.textColumn("Level", 7), code, s.textColumn("Message", 512)}}
+	for _, i := range []int{0, 2} {
+		r.columns[i].Flags = gomysql.NOT_NULL_FLAG
+		if s.mariadb() {
+			const notFixed = 39 // MariaDB's decimals of a string
+			r.columns[i].Decimals, r.columns[1].Length = notFixed, 4
+		}
+	}
 	skip, take := uint64(0), ^uint64(0)
 	if sh.Limit != "" {
 		a, b, two := strings.Cut(sh.Limit, ",")
@@ -146,46 +246,6 @@ func (s *Session) showWarnings(sh *router.Show, bin bool) error {
 	return s.writeResultOnly(r, bin)
 }
 
-func (s *Session) showProcesses(full, bin bool) error {
-	r := &resultSet{columns: []mysql.Column{numberColumn("Id", 21), s.textColumn("User", 32), s.textColumn("Host", 261), s.textColumn("db", 64),
-		s.textColumn("Command", 16), numberColumn("Time", 7), s.textColumn("State", 64), s.textColumn("Info", 1024)}}
-	for _, x := range s.srv.Sessions() {
-		in := x.Describe()
-		if in.User != s.user {
-			continue
-		}
-		command, info := "Sleep", cell{}
-		if in.Running {
-			command, info = "Query", text(in.Text)
-			if !full && len(in.Text) > 100 {
-				info = text(in.Text[:100])
-			}
-		}
-		r.rows = append(r.rows, []cell{count(in.ID), text(in.User), text(in.Host), nullable(in.Database), text(command), number(int64(in.For / time.Second)), text(""), info})
-	}
-	sort.Slice(r.rows, func(i, j int) bool {
-		return parseUint([]byte(r.rows[i][0].text)) < parseUint([]byte(r.rows[j][0].text))
-	})
-	return s.writeResult(r, bin)
-}
-
-func (s *Session) showCreateDatabase(sh *router.Show, bin bool) error {
-	if e := s.gen.checkDatabase(s.user, s.host, sh.Database); e != nil {
-		return s.fail(e)
-	}
-	db := s.gen.topology.Databases[sh.Database]
-	if db == nil {
-		return s.fail(mysql.Errorf(1235, "This version of Braid doesn't yet support 'SHOW CREATE DATABASE %s'", sh.Database))
-	}
-	got, err := s.ask("SHOW CREATE DATABASE `" + strings.ReplaceAll(db.Shards[0].Schema, "`", "``") + "`")
-	if err != nil {
-		return s.failErr(err)
-	}
-	create := strings.Replace(got[1].text, "`"+db.Shards[0].Schema+"`", "`"+db.Name+"`", 1)
-	return s.writeResult(&resultSet{columns: []mysql.Column{s.textColumn("Database", 64), s.textColumn("Create Database", 1024)},
-		rows: [][]cell{{text(db.Name), text(create)}}}, bin)
-}
-
 // SessionInfo is what SHOW PROCESSLIST and the admin port tell of a session.
 type SessionInfo struct {
 	ID            uint64
@@ -209,40 +269,4 @@ func (s *Session) Describe() SessionInfo {
 		in.Running, in.For, in.Text = true, time.Since(s.mu.began), string(s.mu.textBuf)
 	}
 	return in
-}
-
-// like is SQL's LIKE with the escape character \, without regard to case, as
-// SHOW ... LIKE compares.
-func like(s, pattern string) bool {
-	return likeRunes([]rune(strings.ToLower(s)), []rune(strings.ToLower(pattern)))
-}
-
-func likeRunes(s, p []rune) bool {
-	for len(p) > 0 {
-		switch p[0] {
-		case '%':
-			for len(p) > 0 && p[0] == '%' {
-				p = p[1:]
-			}
-			for i := 0; i <= len(s); i++ {
-				if likeRunes(s[i:], p) {
-					return true
-				}
-			}
-			return false
-		case '_':
-			if len(s) == 0 {
-				return false
-			}
-		default:
-			if p[0] == '\\' && len(p) > 1 {
-				p = p[1:]
-			}
-			if len(s) == 0 || s[0] != p[0] {
-				return false
-			}
-		}
-		s, p = s[1:], p[1:]
-	}
-	return len(s) == 0
 }

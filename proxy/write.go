@@ -197,7 +197,8 @@ func (s *Session) readWrite(n *nodeWrites, sum *writeSum, t *router.Target, plan
 		if err != nil {
 			return err
 		}
-		s.addWarnings(rows)
+		p := s.place(plan, t.Shard)
+		s.addWarnings(rows, &p)
 	}
 	sum.add(&ok, t.Rows, plan.Kind == router.KindBroadcast)
 	return nil

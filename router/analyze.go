@@ -37,7 +37,7 @@ func (r *Router) analyze(q *Query) (planned, error) {
 		if p != nil {
 			p.Digest = string(q.Digest)
 		}
-		return planned{plan: p, uncached: len(q.Holes) > 0 || p != nil && p.Local == nil || p != nil && p.Local.Op == OpExplain}, err
+		return planned{plan: p, uncached: len(q.Holes) > 0 || p != nil && p.Local == nil || p != nil && (p.Local.Op == OpExplain || p.Local.Op == OpShow)}, err
 	}
 	a := analysis{r: r, q: q, flavour: r.flavour(q.Database)}
 	p, err := a.run()
@@ -271,6 +271,16 @@ func syntaxErrorAt(text string, at int) *mysql.Error {
 		near = near[:80]
 	}
 	return mysql.Errorf(1064, "You have an error in your SQL syntax; check the manual that corresponds to your MySQL server version for the right syntax to use near '%s' at line %d", near, line)
+}
+
+// SyntaxError is error 1064 for a text that is wrong from at on, in the words of
+// a server family.
+func SyntaxError(text string, at int, mariadb bool) *mysql.Error {
+	e := syntaxErrorAt(text, at)
+	if mariadb {
+		e.Message = strings.Replace(e.Message, "your MySQL server", "your MariaDB server", 1)
+	}
+	return e
 }
 
 // plan plans a parsed statement.

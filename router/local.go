@@ -388,7 +388,7 @@ func (l *localParser) table(s *Show) (err error) {
 		return err
 	}
 	if l.punct('.') {
-		s.Database = s.Table
+		s.Database, s.NameAt, s.NameEnd = s.Table, l.toks[l.i-2].start, l.toks[l.i-2].end
 		s.Table, err = l.name()
 	}
 	return err

@@ -25,15 +25,13 @@ func (l *localParser) show(x *Local) error {
 		return err
 	}
 	switch s.What {
-	case "create table", "create view":
+	case "create table", "create view", "create procedure", "create function", "create trigger", "create event":
 		return l.table(s)
 	case "create database":
 		if l.take("IF") && (!l.take("NOT") || !l.take("EXISTS")) {
 			return l.wrong()
 		}
-		var err error
-		s.Database, err = l.name()
-		return err
+		return l.database(s)
 	case "columns", "full columns", "index":
 		if !l.take("FROM") && !l.take("IN") {
 			return l.wrong()
@@ -43,8 +41,7 @@ func (l *localParser) show(x *Local) error {
 		}
 	}
 	if l.take("FROM") || l.take("IN") {
-		var err error
-		if s.Database, err = l.name(); err != nil {
+		if err := l.database(s); err != nil {
 			return err
 		}
 	}
@@ -53,6 +50,14 @@ func (l *localParser) show(x *Local) error {
 		return nil
 	}
 	return l.showFilter(s)
+}
+
+// database reads a database's name.
+func (l *localParser) database(s *Show) (err error) {
+	if s.Database, err = l.name(); err == nil {
+		s.NameAt, s.NameEnd = l.toks[l.i-1].start, l.toks[l.i-1].end
+	}
+	return err
 }
 
 // what reads the words that say what is shown.
@@ -76,7 +81,7 @@ func (l *localParser) what(s *Show) error {
 		words = append(words, strings.ToLower(w))
 		l.i++
 		what := strings.Join(words, " ")
-		if what == "create table" || what == "create view" || what == "create database" || what == "engine" {
+		if len(words) == 2 && words[0] == "create" || what == "engine" {
 			break
 		}
 	}
@@ -89,6 +94,9 @@ func (l *localParser) what(s *Show) error {
 
 // showFilter reads LIKE, WHERE or LIMIT.
 func (l *localParser) showFilter(s *Show) error {
+	if w := l.word(); w == "LIKE" || w == "WHERE" {
+		s.FilterAt = l.toks[l.i].start
+	}
 	switch {
 	case l.take("LIKE"):
 		if l.i >= len(l.toks) || l.toks[l.i].kind != tokString {

@@ -125,7 +125,11 @@ type Show struct {
 	Like     string // the pattern; "" when none
 	HasLike  bool
 	Where    string // the condition's text; "" when none
-	Limit    string // SHOW WARNINGS LIMIT: its text
+	// Text[NameAt:NameEnd] of the query is where it names Database, and
+	// Text[FilterAt:] what begins with LIKE or WHERE; both 0: nowhere.
+	NameAt, NameEnd int
+	FilterAt        int
+	Limit           string // SHOW WARNINGS LIMIT: its text
 }
 
 // Kill is KILL [CONNECTION | QUERY] id.

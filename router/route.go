@@ -350,9 +350,18 @@ func (w *writer) unsigned(n uint64) {
 	w.r.buf = append(w.r.buf, " AS UNSIGNED)"...)
 }
 
-// string writes text as the servers' own functions give it: in utf8mb3. It is
-// written in hexadecimal, whatever the client's character set and sql_mode.
+// string writes text as the servers' own functions give it: in utf8mb3. What is
+// not a plain literal in every character set and sql_mode is written in
+// hexadecimal (which MySQL warns of: the character set's name is an old one).
 func (w *writer) string(s string) {
+	plain := true
+	for i := range len(s) {
+		plain = plain && s[i] >= ' ' && s[i] <= '~' && s[i] != '\'' && s[i] != '\\'
+	}
+	if plain {
+		w.r.buf = append(append(append(w.r.buf, '\''), s...), '\'')
+		return
+	}
 	const digits = "0123456789abcdef"
 	w.r.buf = append(w.r.buf, "_utf8mb3 x'"...)
 	for i := range len(s) {

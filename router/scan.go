@@ -38,6 +38,28 @@ func (q *Query) Scan() error {
 	return nil
 }
 
+// Parameter returns the offset of the first ? that stands for a value, or -1.
+func (q *Query) Parameter() int {
+	text := string(q.Text)
+	for _, t := range tokenize(text, q.Mode, q.Charset) {
+		if t.is(text, '?') {
+			return t.start
+		}
+	}
+	return -1
+}
+
+// Parameters counts the ? that stand for values in a part of a statement's text.
+func Parameters(text string, mode Mode, charset string) int {
+	n := 0
+	for _, t := range tokenize(text, mode, charset) {
+		if t.is(text, '?') {
+			n++
+		}
+	}
+	return n
+}
+
 // LiteralBytes returns the bytes of literal i, quotes and prefixes included. They
 // alias q.Text.
 func (q *Query) LiteralBytes(i int) []byte {
