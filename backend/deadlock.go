@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,12 +20,16 @@ import (
 const (
 	// A statement that has been under way for deadlockAfter makes the detector
 	// look at the nodes; it looks every deadlockInterval, and a cycle counts when
-	// it is seen twice: about a second in all.
-	deadlockAfter    = 400 * time.Millisecond
-	deadlockInterval = 250 * time.Millisecond
+	// it is seen twice: well within a second in all.
+	deadlockAfter    = 300 * time.Millisecond
+	deadlockInterval = 200 * time.Millisecond
+	// deadlockJitter is added at random: MariaDB's lock tables are a copy that is
+	// made anew only when nobody has looked for 100 ms, so that lookers in step
+	// would see an old one for ever.
+	deadlockJitter = 100 * time.Millisecond
 	// deadlockRest is how many intervals the detector rests after a look at
 	// which nobody waited for a lock: what takes so long is only slow.
-	deadlockRest = 3
+	deadlockRest = 4
 	// waitsMax bounds one node's list of lock waits.
 	waitsMax = 100_000
 )
@@ -38,7 +43,7 @@ const gtridVariable = "braid_gtrid"
 // innodb_lock_wait_timeout. It costs nothing as long as no statement of a
 // transaction over several nodes takes long.
 func (k *Coordinator) DetectDeadlocks(ctx context.Context) {
-	tick := time.NewTicker(deadlockInterval)
+	tick := time.NewTimer(deadlockInterval)
 	defer tick.Stop()
 	d := &detector{k: k, conns: map[*Node]*Conn{}}
 	defer d.close()
@@ -49,6 +54,7 @@ func (k *Coordinator) DetectDeadlocks(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		tick.Reset(deadlockInterval + rand.N(deadlockJitter))
 		switch {
 		case !d.suspicious():
 			rest = 0

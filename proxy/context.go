@@ -33,7 +33,7 @@ func (s *Session) begin(login *mysql.Login) {
 // rest what the configuration and the first node say.
 func (s *Session) fresh(collation uint16) {
 	s.autocommit, s.readOnly, s.isolationSet = true, false, false
-	s.nextLevel, s.nextAccess = "", ""
+	s.nextLevel, s.nextAccess, s.fence = "", "", false
 	s.warnings, s.warned, s.errored = nil, 0, 0
 	s.facts = router.Facts{ConnectionID: s.id, User: s.user + "@" + s.host, CurrentUser: s.user + "@%", Version: s.version(), RowCount: 0}
 	s.stmts, s.named = nil, nil
@@ -159,11 +159,11 @@ func sameVar(v *backend.Vars, name, value string) bool {
 
 // set carries out SET: all of it, or, when one assignment is refused, nothing.
 func (s *Session) set(sets []router.Set) error {
-	vars, isolationSet, nextLevel := s.vars, s.isolationSet, s.nextLevel
+	vars, isolationSet, nextLevel, fence := s.vars, s.isolationSet, s.nextLevel, s.fence
 	for i := range sets {
 		if err := s.setOne(&sets[i]); err != nil {
 			s.setVars(vars)
-			s.isolationSet, s.nextLevel = isolationSet, nextLevel
+			s.isolationSet, s.nextLevel, s.fence = isolationSet, nextLevel, fence
 			return err
 		}
 	}
@@ -200,6 +200,8 @@ func (s *Session) setOne(x *router.Set) error {
 	switch x.Name {
 	case "names", "charset":
 		return s.setNames(x)
+	case "braid_read_fence":
+		return s.setFence(x)
 	case "autocommit":
 		if _, ok := boolean(x); !ok {
 			return mysql.Errorf(1231, "Variable 'autocommit' can't be set to the value of '%s'", x.Value)

@@ -107,7 +107,7 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 	s.srv.stats.scattered.Add(1)
 	switch {
 	case plan.Rows && s.route.Merge != nil:
-		if s.once(plan) || plan.Writer && s.tx == nil {
+		if s.once(plan) || (plan.Writer || s.fence) && s.tx == nil {
 			return s.alone(plan, func() error { return s.runScatter(plan, ps) })
 		}
 		return s.runScatter(plan, ps)
@@ -198,6 +198,9 @@ func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
 	o.Session, o.FoundRows = s.id, s.caps&gomysql.CLIENT_FOUND_ROWS != 0
 	if s.nextLevel != "" {
 		o.Isolation = s.nextLevel
+	}
+	if s.fence {
+		o.Isolation = "SERIALIZABLE"
 	}
 	if !o.ReadOnly && !o.ReadWrite {
 		o.ReadOnly, o.ReadWrite = s.nextAccess == "READ ONLY", s.nextAccess == "READ WRITE"

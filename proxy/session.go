@@ -40,6 +40,7 @@ type Session struct {
 	loggedIn     *mysql.Login
 	nextLevel    string // one-shot SET TRANSACTION
 	nextAccess   string
+	fence        bool // braid_read_fence (rule T16)
 
 	gen   *generation // of the statement, or of the transaction, under way
 	tx    *backend.Tx // nil: none open

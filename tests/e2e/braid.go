@@ -192,6 +192,16 @@ func (b *Braid) start(t testing.TB) {
 // Stop drains and ends the proxy; the nodes stay. It may be called early and more than once.
 func (b *Braid) Stop() { b.stop() }
 
+// Another starts a second Braid over the same nodes and schemas, as they are; it
+// stops at the test's end.
+func (b *Braid) Another(t testing.TB) *Braid {
+	t.Helper()
+	o := &Braid{Config: b.Config, Nodes: b.Nodes, topology: b.topology, log: b.log}
+	o.start(t)
+	t.Cleanup(o.Stop)
+	return o
+}
+
 // Restart ends the proxy and starts it again with its configuration, on another port.
 func (b *Braid) Restart(t testing.TB) {
 	t.Helper()

@@ -16,6 +16,8 @@ import (
 
 // Lab owns the servers of one test package. It is safe for concurrent use.
 type Lab struct {
+	options servers.Options
+
 	mu struct {
 		sync.Mutex
 		servers map[string]*servers.Server // by flavour/name
@@ -24,8 +26,12 @@ type Lab struct {
 }
 
 // NewLab makes a lab without servers.
-func NewLab() *Lab {
-	l := &Lab{}
+func NewLab() *Lab { return NewLabWith(servers.Options{}) }
+
+// NewLabWith makes a lab whose servers are started with options of their own,
+// for one test, which closes it.
+func NewLabWith(options servers.Options) *Lab {
+	l := &Lab{options: options}
 	l.mu.servers = map[string]*servers.Server{}
 	return l
 }
@@ -38,11 +44,11 @@ func (l *Lab) Main(m *testing.M) int {
 	go func() {
 		s := <-signals
 		fmt.Fprintln(os.Stderr, "stopping the servers on", s)
-		l.close()
+		l.Close()
 		os.Exit(1)
 	}()
 	code := m.Run()
-	if err := l.close(); err != nil {
+	if err := l.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "stopping the servers:", err)
 		code = 1
 	}
@@ -59,7 +65,8 @@ func (l *Lab) Main(m *testing.M) int {
 	return code
 }
 
-func (l *Lab) close() error {
+// Close stops the servers and removes them. Main does it for the package's lab.
+func (l *Lab) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []error
@@ -86,7 +93,7 @@ func (l *Lab) Server(t testing.TB, flavour servers.Flavour, name string) *server
 		}
 		return s
 	}
-	s, err := servers.Start(context.WithoutCancel(t.Context()), flavour, servers.Options{})
+	s, err := servers.Start(context.WithoutCancel(t.Context()), flavour, l.options)
 	if err != nil {
 		var missing *servers.Unavailable
 		if errors.As(err, &missing) {

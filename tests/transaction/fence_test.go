@@ -1,0 +1,133 @@
+package transaction
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// T16: behind the fence every sum over the shards is exact, while transactions
+// move amounts between them.
+func TestT16ReadFence(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		stop := make(chan struct{})
+		var movers sync.WaitGroup
+		moved := make([]int, 3)
+		for i := range moved {
+			c := w.client(t)
+			movers.Go(func() {
+				for n := 0; ; n++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					x, y := w.at[0][(n*7+i*5)%len(w.at[0])], w.at[1][(n*3+i*11)%len(w.at[1])]
+					if x > y {
+						x, y = y, x
+					}
+					failed := 0
+					for _, text := range []string{"BEGIN", update(x, -1), update(y, 1), "COMMIT"} {
+						if failed = c.code(text); failed != 0 {
+							break
+						}
+					}
+					switch failed {
+					case 0:
+						moved[i]++
+					case 1213, 1205:
+						c.code("ROLLBACK")
+					default:
+						t.Errorf("moving failed: %d", failed)
+						return
+					}
+				}
+			})
+		}
+		r := w.client(t)
+		r.ok("SET braid_read_fence = 1")
+		reads, retried := 0, 0
+		sum := func(text string) {
+			results, err := r.Query(text)
+			if err != nil || results[0].Err != nil {
+				retried++
+				return
+			}
+			if got := string(results[0].Rows[0][0]); got != "0" {
+				t.Errorf("%s: %s", text, got)
+			}
+			reads++
+		}
+		deadline := time.Now().Add(15 * time.Second)
+		for reads < 12 && time.Now().Before(deadline) {
+			sum("SELECT SUM(v) FROM acc")
+			// Inside a transaction, shard by shard.
+			r.ok("BEGIN")
+			total, failed := 0, false
+			for _, ids := range w.shard {
+				results, err := r.Query(fmt.Sprintf("SELECT v FROM acc WHERE id IN (%s)", list(ids)))
+				if err != nil || results[0].Err != nil {
+					failed = true
+					break
+				}
+				for _, row := range results[0].Rows {
+					n, _ := strconv.Atoi(string(row[0]))
+					total += n
+				}
+			}
+			r.ok("COMMIT")
+			if !failed && total != 0 {
+				t.Errorf("shard by shard: %d", total)
+			}
+		}
+		close(stop)
+		movers.Wait()
+		if reads < 5 || moved[0]+moved[1]+moved[2] < 20 {
+			t.Errorf("only %d reads (%d to be retried) and %v moves", reads, retried, moved)
+		}
+		t.Logf("%d exact sums, %d refused as deadlocks, moves %v", reads, retried, moved)
+	})
+}
+
+func list(ids []int) string {
+	text := ""
+	for _, id := range ids {
+		text += "," + strconv.Itoa(id)
+	}
+	return text[1:]
+}
+
+// The fence is a session variable of Braid's, with the manners of one.
+func TestT16FenceVariable(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.client(t)
+		if code := c.code("SET braid_read_fence = 2"); code != 1231 {
+			t.Errorf("2: %d", code)
+		}
+		c.ok("BEGIN")
+		if code := c.code("SET braid_read_fence = 1"); code != 1568 {
+			t.Errorf("inside a transaction: %d", code)
+		}
+		c.ok("COMMIT", "SET SESSION braid_read_fence = ON")
+		if code := c.code("SET braid_read_fence = 0, sql_mode = 'NOSUCH'"); code != 1231 {
+			t.Errorf("together with what is refused: %d", code)
+		}
+		// It is on still: the read waits for the writer.
+		other := w.client(t)
+		other.ok("BEGIN", update(w.at[0][0], 1))
+		read := c.later("SELECT COUNT(*) FROM acc")
+		w.waiting(t, 1)
+		other.ok("COMMIT")
+		if code := <-read; code != 0 {
+			t.Errorf("the read: %d", code)
+		}
+		c.ok("SET braid_read_fence = DEFAULT")
+		other.ok("BEGIN", update(w.at[0][0], 1))
+		if got := c.one("SELECT SUM(v) FROM acc"); got != "1" {
+			t.Errorf("without the fence: %s", got)
+		}
+		other.ok("ROLLBACK")
+	})
+}
