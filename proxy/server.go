@@ -242,7 +242,7 @@ func accept(ctx context.Context, l net.Listener, log *zap.Logger, serve func(net
 
 // serve starts a session, or refuses it.
 func (s *Server) serve(nc net.Conn) {
-	sess := &Session{srv: s, id: s.ids.Add(1)}
+	sess := newSession(s, nc)
 	s.mu.Lock()
 	full := len(s.mu.sessions) >= s.gen.Load().cfg.Proxy.ConnectionsMax
 	draining := s.mu.draining

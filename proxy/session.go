@@ -109,6 +109,14 @@ type warning struct {
 
 var errQuit = errors.New("client quit")
 
+// newSession makes the session of a client that has just come. The watcher may
+// look at it from now on.
+func newSession(srv *Server, nc net.Conn) *Session {
+	s := &Session{srv: srv, id: srv.ids.Add(1)}
+	s.mu.since, s.mu.socket = time.Now(), nc
+	return s
+}
+
 // run serves the client until it leaves.
 func (s *Session) run(nc net.Conn) {
 	defer func() {
@@ -117,9 +125,6 @@ func (s *Session) run(nc net.Conn) {
 		}
 		s.close(nc)
 	}()
-	s.mu.Lock()
-	s.mu.since, s.mu.socket = time.Now(), nc
-	s.mu.Unlock()
 	s.gen = s.srv.gen.Load()
 	_ = nc.SetDeadline(time.Now().Add(time.Duration(s.gen.cfg.Timeouts.Handshake)))
 	behind, err := mysql.AcceptProxy(nc, s.gen.edge.networks)
