@@ -84,6 +84,7 @@ func (s *Session) fail(e *mysql.Error) error {
 	}
 	s.facts.RowCount = -1
 	s.more = false
+	s.told = e
 	if s.c.Torn() {
 		return fmt.Errorf("error inside a packet: %w", e)
 	}

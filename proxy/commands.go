@@ -137,6 +137,15 @@ func (s *Session) comSetOption(payload []byte) error {
 // serverOptions is what the handshake tells the client of this server.
 func (s *Session) serverOptions() mysql.ServerOptions {
 	o := s.gen.edge.options()
+	o.Capabilities = mysql.ServerCapabilities | gomysql.CLIENT_IGNORE_SPACE
+	if !s.mariadb() {
+		o.Capabilities |= gomysql.CLIENT_QUERY_ATTRIBUTES
+	}
+	if b := s.gen.anyBase(""); b != nil {
+		if info := b.nodes[0].Info(); info != nil {
+			o.Collation = info.Charset
+		}
+	}
 	o.Version, o.ConnectionID, o.Cache, o.RSA = s.version(), uint32(s.id), s.srv.auth, s.srv.rsa
 	return o
 }

@@ -36,7 +36,7 @@ func (s *Session) fresh(collation uint16) {
 	s.nextLevel, s.nextAccess, s.fence = "", "", false
 	s.warnings, s.warned, s.errored = nil, 0, 0
 	s.facts = router.Facts{ConnectionID: s.id, User: s.user + "@" + s.host, CurrentUser: s.user + "@%", Version: s.version(), RowCount: 0}
-	s.stmts, s.named = nil, nil
+	s.closeStatements()
 	colls := s.collations()
 	c, ok := colls.ByID(collation)
 	if !ok {
@@ -47,8 +47,12 @@ func (s *Session) fresh(collation uint16) {
 	isolation := "REPEATABLE-READ"
 	if b := s.gen.anyBase(s.database); b != nil {
 		isolation = b.isolation
+		mode := b.defaults.sqlMode
+		if s.caps&gomysql.CLIENT_IGNORE_SPACE != 0 && !strings.Contains(mode, "IGNORE_SPACE") {
+			mode = strings.TrimPrefix(mode+",IGNORE_SPACE", ",")
+		}
 		vars = append(vars,
-			backend.Var{Name: "sql_mode", Value: quote(b.defaults.sqlMode)},
+			backend.Var{Name: "sql_mode", Value: quote(mode)},
 			backend.Var{Name: "time_zone", Value: quote(b.defaults.timeZone)})
 	}
 	vars = append(vars, backend.Var{Name: "transaction_isolation", Value: quote(isolation)})

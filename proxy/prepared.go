@@ -23,6 +23,9 @@ type prepared struct {
 	// bytes each.
 	types []byte
 	long  [][]byte // COM_STMT_SEND_LONG_DATA, by parameter; nil: none
+	// tooLong says that long data was dropped because there was too much of it.
+	tooLong bool
+	cursor  *cursor // nil: none is open
 }
 
 // execution is one COM_STMT_EXECUTE: the parameters in the client's own bytes.
@@ -214,12 +217,18 @@ func (s *Session) comExecute(payload []byte) error {
 	s.note(ps.text)
 	ex := &s.exec
 	ex.ps, ex.raw, ex.named = ps, payload[4:], false
-	if err := ex.parse(); err != nil {
-		ps.long = nil
+	ps.closeCursor()
+	flags := payload[4]
+	if err := ex.parse(s.caps&gomysql.CLIENT_QUERY_ATTRIBUTES != 0); err != nil {
+		ps.forgetLong()
 		if !s.mariadb() {
 			return s.fail(mysql.Errorf(gomysql.ER_MALFORMED_PACKET, "Malformed communication packet."))
 		}
 		return s.fail(mysql.Errorf(1210, "Incorrect arguments to mysqld_stmt_execute"))
+	}
+	if ps.tooLong {
+		ps.forgetLong()
+		return s.fail(mysql.Errorf(1105, "Parameter of prepared statement which is set through mysql_send_long_data() is longer than 'max_allowed_packet' bytes"))
 	}
 	q := &s.query
 	q.Text, q.Prepared, q.Params = ps.text, true, ex.vals
@@ -228,59 +237,13 @@ func (s *Session) comExecute(payload []byte) error {
 	if err != nil {
 		return s.planFailed(q, err)
 	}
-	err = s.execute(plan, q, ex)
-	ps.long = nil
-	return err
-}
-
-// parse decodes the parameters of an execution as far as their borders.
-func (ex *execution) parse() error {
-	ps, p := ex.ps, ex.raw
-	ex.vals = ex.vals[:0]
-	p = p[5:] // flags and iteration count
-	if ps.params == 0 {
-		return nil
-	}
-	n := (ps.params + 7) / 8
-	if len(p) < n+1 {
-		return mysql.ErrMalformed
-	}
-	nulls := p[:n]
-	bound := p[n]
-	p = p[n+1:]
-	if bound == 1 {
-		if len(p) < 2*ps.params {
-			return mysql.ErrMalformed
-		}
-		ps.types = append(ps.types[:0], p[:2*ps.params]...)
-		p = p[2*ps.params:]
+	if flags&gomysql.CURSOR_TYPE_READ_ONLY != 0 && plan.Rows && plan.Kind != router.KindLocal && plan.Kind != router.KindRefuse {
+		err = s.openCursor(plan, q, ex)
 	} else {
-		if len(ps.types) != 2*ps.params {
-			return mysql.ErrMalformed
-		}
-		ex.raw = nil // the node may not know the types
+		err = s.execute(plan, q, ex)
 	}
-	for i := range ps.params {
-		v := router.Param{Type: ps.types[2*i], Unsigned: ps.types[2*i+1]&0x80 != 0}
-		if i < len(ps.long) && ps.long[i] != nil {
-			v.Value, ex.raw = ps.long[i], nil
-			ex.vals = append(ex.vals, v)
-			continue
-		}
-		if nulls[i/8]&(1<<(i%8)) != 0 || v.Type == gomysql.MYSQL_TYPE_NULL {
-			v.Null = true
-			ex.vals = append(ex.vals, v)
-			continue
-		}
-		size, head, err := paramSize(v.Type, p)
-		if err != nil || size > len(p) {
-			return mysql.ErrMalformed
-		}
-		v.Value = p[head:size]
-		p = p[size:]
-		ex.vals = append(ex.vals, v)
-	}
-	return nil
+	ps.forgetLong()
+	return err
 }
 
 // paramSize returns how many bytes of p a parameter of a type takes, and how
@@ -363,14 +326,31 @@ func (ex *execution) args(t *router.Target, n int) []byte {
 	return b
 }
 
-func (s *Session) comClose(payload []byte) { delete(s.stmts, stmtID(payload)) }
+func (s *Session) comClose(payload []byte) {
+	if ps := s.stmts[stmtID(payload)]; ps != nil {
+		ps.closeCursor()
+		delete(s.stmts, ps.id)
+	}
+}
+
+// forgetLong drops the values that COM_STMT_SEND_LONG_DATA brought.
+func (ps *prepared) forgetLong() { ps.long, ps.tooLong = nil, false }
+
+// closeStatements closes all prepared statements of the client.
+func (s *Session) closeStatements() {
+	for _, ps := range s.stmts {
+		ps.closeCursor()
+	}
+	s.stmts, s.named = nil, nil
+}
 
 func (s *Session) comReset(payload []byte) error {
 	ps := s.stmts[stmtID(payload)]
 	if ps == nil {
 		return s.fail(unknownStmt(stmtID(payload), "mysqld_stmt_reset"))
 	}
-	ps.long = nil
+	ps.forgetLong()
+	ps.closeCursor()
 	return s.writeOK(&mysql.OK{})
 }
 
@@ -392,7 +372,8 @@ func (s *Session) comLongData(payload []byte) {
 		ps.long[i] = []byte{}
 	}
 	if len(ps.long[i])+len(payload)-6 > s.gen.cfg.Proxy.PacketBytesMax {
-		return // what is more than max_allowed_packet would be refused by the node
+		ps.tooLong = true
+		return
 	}
 	ps.long[i] = append(ps.long[i], payload[6:]...)
 }

@@ -62,8 +62,9 @@ type Session struct {
 	named    map[string]*prepared // PREPARE name FROM
 	stmtNext uint32
 
-	def    []byte // scratch of renameSchema
-	failed uint64 // statements answered with an error
+	def    []byte       // scratch of renameSchema
+	told   *mysql.Error // the last error that the client was told
+	failed uint64       // statements answered with an error
 	// trackedTx says that the client was told of a transaction that it began.
 	trackedTx bool
 	ownTx     bool // the open transaction is the statement's own (autocommit)
@@ -167,6 +168,7 @@ func (s *Session) close(nc net.Conn) {
 	for _, c := range active {
 		c.Destroy()
 	}
+	s.closeStatements()
 	if s.c != nil {
 		_ = s.c.Close()
 	} else {
@@ -275,6 +277,13 @@ func (s *Session) command() error {
 func (s *Session) dispatch(cmd byte, payload []byte) error {
 	switch cmd {
 	case gomysql.COM_QUERY:
+		if s.caps&gomysql.CLIENT_QUERY_ATTRIBUTES != 0 {
+			text, err := queryText(payload)
+			if err != nil {
+				return s.fail(mysql.Errorf(gomysql.ER_MALFORMED_PACKET, "Malformed communication packet"))
+			}
+			payload = text
+		}
 		return s.comQuery(payload)
 	case gomysql.COM_STMT_EXECUTE:
 		return s.comExecute(payload)
@@ -289,7 +298,7 @@ func (s *Session) dispatch(cmd byte, payload []byte) error {
 		s.comLongData(payload)
 		return nil
 	case gomysql.COM_STMT_FETCH:
-		return s.writeError(mysql.Errorf(1421, "The statement (%d) has no open cursor.", stmtID(payload)))
+		return s.comFetch(payload)
 	case gomysql.COM_PING:
 		return s.writeOK(&mysql.OK{})
 	case gomysql.COM_INIT_DB:

@@ -207,7 +207,7 @@ func acceptChangeUser(c *Conn, opt *ServerOptions, former *Login, payload []byte
 
 func (opt *ServerOptions) greeting() *Greeting {
 	g := &Greeting{
-		Version:      opt.Version,
+		Version:      greetingVersion(opt.Version),
 		ConnectionID: opt.ConnectionID,
 		Capabilities: opt.Capabilities,
 		Collation:    opt.Collation,
@@ -238,6 +238,15 @@ func (opt *ServerOptions) greeting() *Greeting {
 		g.AuthPlugin = gomysql.AUTH_CACHING_SHA2_PASSWORD
 	}
 	return g
+}
+
+// greetingVersion is how a greeting names a version: MariaDB puts a number in
+// front that clients which know only MySQL's can read.
+func greetingVersion(v string) string {
+	if isMariaDB(v) && v[0] != '5' {
+		return "5.5.5-" + v
+	}
+	return v
 }
 
 // send writes one packet and flushes it.

@@ -215,6 +215,9 @@ func (c *Conn) eof() (OK, error) {
 	if err != nil {
 		return OK{}, err
 	}
+	if p[0] == 0xff {
+		return OK{}, parseError(p)
+	}
 	if p[0] != 0xfe || len(p) != 5 {
 		return OK{}, fmt.Errorf("%x where an EOF is due", p)
 	}
@@ -303,7 +306,7 @@ func parseRow(p []byte, columns []Column, binary bool) ([][]byte, error) {
 		}
 	}
 	if r.bad || len(r.p) > 0 {
-		return nil, fmt.Errorf("malformed row of %d bytes: %d columns, %d bytes over", len(p), len(columns), len(r.p))
+		return nil, fmt.Errorf("malformed row of %d bytes: %d columns, %d bytes over: %.40x", len(p), len(columns), len(r.p), p)
 	}
 	return row, nil
 }
