@@ -153,8 +153,8 @@ type Timeouts struct {
 	Idle      Duration `toml:"idle"`      // an idle client (wait_timeout)
 	// Interactive is Idle for clients that log in as interactive (interactive_timeout).
 	Interactive Duration `toml:"interactive"`
-	Stalled     Duration `toml:"stalled"`     // a client that takes none of its answer, or stops within a command (net_write_timeout)
-	Drain       Duration `toml:"drain"` // shutting down: how long open transactions may finish
+	Stalled     Duration `toml:"stalled"` // a client that takes none of its answer, or stops within a command (net_write_timeout)
+	Drain       Duration `toml:"drain"`   // shutting down: how long open transactions may finish
 }
 
 // Recovery is the finishing of interrupted cross-node transactions.

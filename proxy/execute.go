@@ -49,6 +49,7 @@ func (s *Session) statement(text []byte) error {
 
 // fillQuery puts what a statement's meaning depends on into q.
 func (s *Session) fillQuery(q *router.Query) {
+	q.Made = nil
 	q.Database, q.Mode, q.Charset, q.Facts = s.database, s.mode, s.charset, &s.facts
 }
 
@@ -86,6 +87,9 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 	}
 	if plan.DDL != nil {
 		return s.ddl(plan, q)
+	}
+	if err := s.makeValues(plan, q); err != nil {
+		return s.failErr(err)
 	}
 	if err := plan.Bind(q, &s.route); err != nil {
 		return s.failErr(err)
@@ -402,6 +406,9 @@ func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) 
 		if err := s.afterwards(c, plan, &p, &r); err != nil {
 			return s.lost(c, plan, &p, err)
 		}
+		if err := s.given(plan, c, &p, t, &r.ok); err != nil {
+			return s.lost(c, plan, &p, err)
+		}
 		s.done(c, plan, &r.ok)
 		if err := s.settle(false); err != nil {
 			return s.failErr(err)
@@ -536,7 +543,7 @@ func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *re
 		}
 		s.facts.FoundRows = parseUint(rows[0][0])
 	}
-	if r.ok.InsertID != 0 {
+	if r.ok.InsertID != 0 && (plan.IDs == nil || plan.AutoIncrement) {
 		if plan.GeneratesID {
 			s.facts.LastInsertID = r.ok.InsertID
 		} else {

@@ -1,9 +1,6 @@
 package proxy
 
 import (
-	"fmt"
-	"strings"
-
 	"braid/internal/mysql"
 	"braid/router"
 )
@@ -97,89 +94,9 @@ func (s *Session) kill(k router.Kill) error {
 	return s.okNothing()
 }
 
-// ddl carries out a schema change on every shard it concerns, and reads the
-// schema again.
-func (s *Session) ddl(plan *router.Plan, q *router.Query) error {
-	if err := plan.Bind(q, &s.route); err != nil {
-		return s.failErr(err)
-	}
-	var done []string
-	var sum mysql.OK
-	s.warnings = s.warnings[:0]
-	for i := range s.route.Targets {
-		t := &s.route.Targets[i]
-		p := s.place(plan, t.Shard)
-		ok, err := s.ddlOn(plan, &p, t)
-		if err != nil {
-			if len(done) > 0 {
-				s.refreshSchema()
-				e := s.clientError(err)
-				err = &mysql.Error{Code: e.Code, State: e.State, Message: fmt.Sprintf("%s (failed on shard %s after it was done on: %s; finish or undo it there)", e.Message, p.shard, strings.Join(done, ", "))}
-			}
-			return s.failErr(err)
-		}
-		if i == 0 {
-			sum = ok
-		}
-		done = append(done, p.shard)
-	}
-	if err := s.refreshSchema(); err != nil {
-		return s.failErr(err)
-	}
-	s.warned, s.errored = uint16(len(s.warnings)), 0
-	s.facts.RowCount, s.facts.FoundRows = int64(sum.AffectedRows), 0
-	return s.writeOK(&sum)
-}
-
+// explainColumns are the columns of EXPLAIN.
 func (s *Session) explainColumns() []mysql.Column {
 	return []mysql.Column{s.textColumn("plan", 16), s.textColumn("shard", 64), s.textColumn("node", 64), s.textColumn("statement", 65535)}
-}
-
-func (s *Session) ddlOn(plan *router.Plan, p *place, t *router.Target) (mysql.OK, error) {
-	c, err := s.take(plan, p)
-	if err != nil {
-		return mysql.OK{}, p.shardError(err)
-	}
-	need := s.need(plan, p)
-	need.Write = true
-	err = s.sendOnly(c, &need, plan, t, nil)
-	var first []byte
-	if err == nil {
-		first, err = c.First()
-	}
-	if err != nil {
-		return mysql.OK{}, s.broken(c, plan, p, err)
-	}
-	if first[0] == 0xff {
-		e := logical(mysql.ParseError(first), p.schema, p.database)
-		s.drop(c)
-		c.Release()
-		return mysql.OK{}, e
-	}
-	ok, err := mysql.ParseOK(first, false)
-	if first[0] != 0 || err != nil {
-		return mysql.OK{}, s.broken(c, plan, p, mysql.ErrMalformed)
-	}
-	if ok.Warnings > 0 && len(s.warnings) == 0 {
-		rows, err := c.Query("SHOW WARNINGS", 1<<16)
-		if err != nil {
-			return mysql.OK{}, s.broken(c, plan, p, err)
-		}
-		s.addWarnings(rows, p)
-	}
-	s.done(c, plan, &ok)
-	return ok, nil
-}
-
-// refreshSchema makes the next statement see the schema as it now is.
-func (s *Session) refreshSchema() error {
-	ctx, cancel := s.context()
-	defer cancel()
-	if err := s.srv.Refresh(ctx); err != nil {
-		return mysql.Errorf(1105, "the schema was changed, but reading it again failed: %v", err)
-	}
-	s.gen = s.srv.gen.Load()
-	return nil
 }
 
 // explain answers EXPLAIN of a routed statement: where it goes, with which

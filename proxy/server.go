@@ -38,6 +38,8 @@ type Server struct {
 	admin     net.Listener // nil: off
 	http      net.Listener // nil: off
 
+	sequences *sequences
+
 	change sync.Mutex // one reload or schema change at a time
 
 	mu struct {
@@ -54,6 +56,7 @@ type Server struct {
 func New(cfg *conf.Config, log *zap.Logger) (*Server, error) {
 	s := &Server{log: log, start: time.Now(), auth: mysql.NewAuthCache(), rsa: &mysql.RSAKey{}}
 	s.mu.sessions = map[uint64]*Session{}
+	s.sequences = newSequences(log)
 	g, err := buildGeneration(context.Background(), cfg, nil, 1, log)
 	if err != nil {
 		return nil, err
@@ -190,6 +193,7 @@ func (s *Server) Run(ctx context.Context) error {
 	stop()
 	s.closeListeners()
 	work.Wait()
+	s.sequences.close()
 	s.gen.Load().cluster.Retire(nil)
 	return err
 }

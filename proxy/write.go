@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sort"
 	"strings"
+	"time"
 
 	"braid/backend"
 	"braid/internal/mysql"
@@ -56,6 +57,11 @@ func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
 			return s.failed1(plan, told)
 		}
 	}
+	vars := s.vars
+	if _, set := vars.Get("timestamp"); plan.Clock && !set {
+		now := time.Now()
+		vars = vars.With(backend.Var{Name: "timestamp", Value: fmt.Sprintf("%d.%06d", now.Unix(), now.Nanosecond()/1000)})
+	}
 	s.warnings = s.warnings[:0]
 	sum := writeSum{verb: plan.Verb}
 	var failure error
@@ -71,7 +77,7 @@ func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
 			i := n.targets[round]
 			n.p = s.place(plan, targets[i].Shard)
 			need := s.need(plan, &n.p)
-			need.Write = true
+			need.Write, need.Vars = true, vars
 			if err := s.sendOnly(n.c, &need, plan, &targets[i], ps); err != nil {
 				failures[i] = writeFailure{n, err}
 				s.tx.Abandon(n.c)
@@ -101,11 +107,14 @@ func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
 			break
 		}
 	}
+	ok := sum.ok(plan)
+	if failure == nil && plan.IDs != nil {
+		failure = s.givenOver(plan, nodes, &sum, &ok)
+	}
 	s.dropWrites(nodes)
 	if failure != nil {
 		return s.writeFailed(plan, nodes, failure)
 	}
-	ok := sum.ok(plan)
 	s.facts.RowCount, s.facts.FoundRows = int64(ok.AffectedRows), 0
 	s.warned, s.errored = ok.Warnings, 0
 	if plan.GeneratesID && ok.InsertID != 0 {
@@ -115,6 +124,25 @@ func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
 		return s.failErr(err)
 	}
 	return s.writeOK(&ok)
+}
+
+// givenOver notes the insert id of an INSERT on several shards whose ids Braid
+// gave. Its error is as runWrite's failure.
+func (s *Session) givenOver(plan *router.Plan, nodes []nodeWrites, sum *writeSum, ok *mysql.OK) error {
+	var legs []insertLeg
+	for k := range nodes {
+		for _, i := range nodes[k].targets {
+			legs = append(legs, insertLeg{nodes[k].c, s.place(plan, s.route.Targets[i].Shard)})
+		}
+	}
+	first, err := s.insertedFirst(plan, sum.rows, sum.info.duplicates, ok, legs)
+	if err != nil {
+		return s.tx.Failed(nodes[0].p.node, nodes[0].p.shardError(err))
+	}
+	if first != 0 {
+		ok.InsertID, s.facts.LastInsertID = first, first
+	}
+	return nil
 }
 
 // writeFailure is what went wrong with one target.
@@ -183,7 +211,9 @@ func (s *Session) readWrite(n *nodeWrites, sum *writeSum, t *router.Target, plan
 	}
 	switch first[0] {
 	case 0xff:
-		return mysql.ParseError(first)
+		e := mysql.ParseError(first)
+		e.Message = s.renumber(e.Message, t)
+		return e
 	case 0:
 	default:
 		return fmt.Errorf("a write on several shards answered with rows: %w", mysql.ErrMalformed)
@@ -197,10 +227,16 @@ func (s *Session) readWrite(n *nodeWrites, sum *writeSum, t *router.Target, plan
 		if err != nil {
 			return err
 		}
-		p := s.place(plan, t.Shard)
-		s.addWarnings(rows, &p)
+		if plan.Kind != router.KindBroadcast || !sum.any {
+			before := len(s.warnings)
+			p := s.place(plan, t.Shard)
+			s.addWarnings(rows, &p)
+			for i := before; i < len(s.warnings); i++ {
+				s.warnings[i].message = s.renumber(s.warnings[i].message, t)
+			}
+		}
 	}
-	sum.add(&ok, t.Rows, plan.Kind == router.KindBroadcast)
+	sum.add(&ok, t, plan.Kind == router.KindBroadcast)
 	return nil
 }
 
@@ -211,22 +247,24 @@ type writeSum struct {
 	affected uint64
 	warnings uint64
 	insertID uint64
+	last     int // which row of the INSERT the insert id is of
 	rows     int // of an INSERT, over all targets
 	info     infoSum
 	any      bool
 }
 
-// add counts one shard's answer; rows is how many rows of an INSERT it got.
-// A copy of a global table counts once.
-func (w *writeSum) add(ok *mysql.OK, rows int, copies bool) {
+// add counts one shard's answer. A copy of a global table counts once. The
+// insert id of rows with ids of their own is the last row's, as on one server.
+func (w *writeSum) add(ok *mysql.OK, t *router.Target, copies bool) {
+	rows := t.Rows
 	if copies && w.any {
 		return
 	}
 	w.any = true
 	w.affected += ok.AffectedRows
 	w.warnings += uint64(ok.Warnings)
-	if ok.InsertID != 0 && (w.insertID == 0 || ok.InsertID < w.insertID) {
-		w.insertID = ok.InsertID
+	if ok.InsertID != 0 && (w.insertID == 0 || t.Last > w.last) {
+		w.insertID, w.last = ok.InsertID, t.Last
 	}
 	w.rows += rows
 	if ok.Info != "" {

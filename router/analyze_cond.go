@@ -35,10 +35,12 @@ type operandKind uint8
 const (
 	operandHole operandKind = iota // the literal, list or parameter of a hole
 	operandNull
-	operandInt    // TRUE, FALSE
-	operandSum    // left + right, left - right, left * right: exact integers
-	operandUnary  // -left
-	operandAbsent // DEFAULT or not given at all
+	operandInt      // TRUE, FALSE
+	operandSum      // left + right, left - right, left * right: exact integers
+	operandUnary    // -left
+	operandText     // text: a column's constant default
+	operandComputed // a value made by a node: number hole of the row's
+	operandID       // the row's AUTO_INCREMENT id
 )
 
 // operand is a value that is known when a plan is bound.
@@ -46,6 +48,7 @@ type operand struct {
 	kind        operandKind
 	hole        int
 	n           int64
+	text        string
 	op          byte // operandSum: '+', '-' or '*'
 	left, right *operand
 }
@@ -63,7 +66,7 @@ func (o operand) String() string {
 	case operandUnary:
 		return "-" + o.left.String()
 	}
-	return "DEFAULT"
+	return [...]string{operandText: "DEFAULT", operandComputed: "computed", operandID: "id"}[o.kind]
 }
 
 func (c condAnd) explain(b *strings.Builder) { explainList(b, c, " AND ") }

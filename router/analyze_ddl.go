@@ -17,7 +17,11 @@ func (a *analysis) ddl(f *found, stmt ast.DDLNode) (planned, error) {
 		if err := a.alterable(f, n); err != nil {
 			return planned{}, err
 		}
-		return a.schemaChange(f, "ALTER TABLE", []*ast.TableName{n.Table}, false)
+		p, err := a.schemaChange(f, "ALTER TABLE", []*ast.TableName{n.Table}, false)
+		if err == nil {
+			p.plan.DDL.Raises = setsAutoIncrement(n)
+		}
+		return p, err
 	case *ast.DropTableStmt:
 		verb := "DROP TABLE"
 		if n.IsView {
@@ -120,6 +124,8 @@ func (a *analysis) schemaChange(f *found, verb string, tables []*ast.TableName, 
 // ddlPlan is the plan of a schema change on one shard, or on all when shard is -1.
 func (a *analysis) ddlPlan(f *found, d *DDL, shard int) (planned, error) {
 	verb, _, _ := strings.Cut(d.Verb, " ")
+	d.Restarts = d.Verb == "DROP TABLE" || verb == "TRUNCATE"
+	d.Raises = d.Raises || d.Verb == "CREATE TABLE"
 	p := &Plan{Kind: KindBroadcast, Verb: verb, Writer: true, ImplicitCommit: !d.Temporary, DDL: d, Database: f.db.Name}
 	body := &readBody{db: f.db, write: true, all: true}
 	if shard >= 0 {
@@ -285,6 +291,14 @@ func (a *analysis) alterable(f *found, n *ast.AlterTableStmt) *mysql.Error {
 	var cols []*ast.ColumnDef
 	var constraints []*ast.Constraint
 	for _, s := range n.Specs {
+		for _, c := range s.NewColumns {
+			for _, o := range c.Options {
+				counts := t.AutoIncrement >= 0 && t.AutoIncrement == t.column(c.Name.Name.L)
+				if o.Tp == ast.ColumnOptionAutoIncrement && t.Kind != Single && len(f.db.Shards) > 1 && !counts {
+					return refuse("ALTER TABLE that makes " + t.Name + "." + c.Name.Name.O + " AUTO_INCREMENT: each shard would count for itself")
+				}
+			}
+		}
 		cols = append(cols, s.NewColumns...)
 		constraints = append(constraints, s.NewConstraints...)
 		if s.Constraint != nil {
@@ -319,6 +333,18 @@ func (a *analysis) alterable(f *found, n *ast.AlterTableStmt) *mysql.Error {
 		}
 	}
 	return nil
+}
+
+// setsAutoIncrement tells whether an ALTER TABLE says where ids go on.
+func setsAutoIncrement(n *ast.AlterTableStmt) bool {
+	for _, s := range n.Specs {
+		for _, o := range s.Options {
+			if o.Tp == ast.TableOptionAutoIncrement {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // constrains refuses new constraints of a table that exists which its shards

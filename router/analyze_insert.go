@@ -46,7 +46,12 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 	if hasReturning(f.shape) {
 		p.Rows = true
 	}
-	if table.AutoIncrement >= 0 {
+	p.Clock = f.readsClock(table)
+	if table.Sequence != "" {
+		p.IDs = table
+		p.AutoIncrement = f.functions["last_insert_id"]
+		p.MayKeepRows = stmt.IgnoreErr || len(stmt.OnDuplicate) > 0
+	} else if table.AutoIncrement >= 0 {
 		p.AutoIncrement = true
 		pos, err := insertPosition(table, stmt, table.AutoIncrement)
 		p.GeneratesID = err == nil && pos < 0
@@ -64,12 +69,22 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 		if err := a.broadcastable(f, f.sources(), stmt.Select == nil); err != nil {
 			return planned{}, err
 		}
-		ids, err := globalIDs(f, table, stmt)
-		if err != nil {
-			return planned{}, err
+		if table.Sequence != "" && stmt.Select == nil {
+			body := &insertBody{db: f.db, table: table, single: single, copies: true, ignore: stmt.IgnoreErr}
+			if err := a.insertRows(f, stmt, body, base); err != nil {
+				return planned{}, err
+			}
+			p.Kind, p.body = KindBroadcast, body
+			return planned{plan: p}, nil
 		}
-		p.Kind, p.body = KindBroadcast, &readBody{db: f.db, write: true, single: single, all: true, ids: ids}
+		p.Kind, p.body = KindBroadcast, &readBody{db: f.db, write: true, single: single, all: true}
 		return planned{plan: p}, nil
+	}
+	if len(f.db.Shards) == 1 {
+		if stmt.Select == nil {
+			p.Kind, p.body = KindSingle, &readBody{db: f.db, write: true, single: single, sources: []source{{name: table.Name, refs: []*ref{target}}}}
+			return planned{plan: p}, nil
+		}
 	}
 	if stmt.Select != nil {
 		return a.insertSelect(f, p, stmt, target, single)
@@ -81,7 +96,7 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 			}
 		}
 	}
-	body := &insertBody{db: f.db, table: table, single: single}
+	body := &insertBody{db: f.db, table: table, single: single, ignore: stmt.IgnoreErr}
 	if err := a.insertRows(f, stmt, body, base); err != nil {
 		return planned{}, err
 	}
@@ -96,34 +111,6 @@ func hasReturning(s *shape) bool {
 		}
 	}
 	return false
-}
-
-// globalIDs are the values of a global table's AUTO_INCREMENT column: when one
-// is 0 or NULL each shard would choose for itself, which binding refuses.
-func globalIDs(f *found, table *Table, stmt *ast.InsertStmt) ([]operand, *mysql.Error) {
-	if table.AutoIncrement < 0 || len(f.db.Shards) < 2 {
-		return nil, nil
-	}
-	pos, err := insertPosition(table, stmt, table.AutoIncrement)
-	if err != nil {
-		return nil, err
-	}
-	no := refuse("AUTO_INCREMENT in the global table " + table.Name + ": give the value of " + table.Columns[table.AutoIncrement].Name)
-	if pos < 0 {
-		return nil, no
-	}
-	var ids []operand
-	for _, row := range stmt.Lists {
-		if pos >= len(row) {
-			return nil, no
-		}
-		o, ok := f.operand(row[pos], false)
-		if !ok {
-			return nil, no
-		}
-		ids = append(ids, o)
-	}
-	return ids, nil
 }
 
 // insertPosition finds where a column's value stands in the rows: -1 when the
@@ -224,7 +211,7 @@ func (a *analysis) insertSelect(f *found, p *Plan, stmt *ast.InsertStmt, target 
 func assignsKey(table *Table, list []*ast.Assignment) *mysql.Error {
 	for _, s := range list {
 		for _, k := range table.Rule.Keys {
-			if table.column(s.Column.Name.L) == k {
+			if table.column(s.Column.Name.L) == k && !keepsKey(table, k, s.Expr) {
 				return refuse("ON DUPLICATE KEY UPDATE of the sharding key " + table.Name + "." + table.Columns[k].Name)
 			}
 		}
@@ -232,111 +219,17 @@ func assignsKey(table *Table, list []*ast.Assignment) *mysql.Error {
 	return nil
 }
 
-// insertRows plans the rows of an INSERT into a sharded table.
-func (a *analysis) insertRows(f *found, stmt *ast.InsertStmt, body *insertBody, base []edit) error {
-	table, rule := body.table, body.table.Rule
-	if err := assignsKey(table, stmt.OnDuplicate); err != nil {
-		return err
+// keepsKey tells whether a value assigned to key column k of a duplicate is what
+// the column has: itself, LAST_INSERT_ID() of itself, or the new row's, which is
+// equal where every unique key holds the sharding key.
+func keepsKey(t *Table, k int, e ast.ExprNode) bool {
+	switch x := unparen(e).(type) {
+	case *ast.ColumnNameExpr:
+		return t.column(x.Name.Name.L) == k && (x.Name.Table.L == "" || strings.EqualFold(x.Name.Table.O, t.Name))
+	case *ast.FuncCallExpr:
+		return x.FnName.L == "last_insert_id" && len(x.Args) == 1 && keepsKey(t, k, x.Args[0])
+	case *ast.ValuesExpr:
+		return x.Column != nil && t.column(x.Column.Name.Name.L) == k && t.allHold(k)
 	}
-	if f.userVariables && len(f.db.Shards) > 1 {
-		return refuse("user variables in a statement over several shards")
-	}
-	positions := make([]int, len(rule.Keys))
-	for i, k := range rule.Keys {
-		pos, err := insertPosition(table, stmt, k)
-		if err != nil {
-			return err
-		}
-		if pos < 0 {
-			c := &table.Columns[k]
-			if k == table.AutoIncrement {
-				return refuse("AUTO_INCREMENT as the sharding key " + table.Name + "." + c.Name + ": give its value")
-			}
-			if c.Default == nil && !c.Nullable {
-				return mysql.Errorf(1364, "Field '%s' doesn't have a default value", c.Name)
-			}
-			return refuse("INSERT without a value for the sharding key " + table.Name + "." + c.Name)
-		}
-		positions[i] = pos
-	}
-	autoPos := -1
-	if table.AutoIncrement >= 0 && len(f.db.Shards) > 1 {
-		var err *mysql.Error
-		if autoPos, err = insertPosition(table, stmt, table.AutoIncrement); err != nil {
-			return err
-		}
-		if autoPos < 0 {
-			return refuse("AUTO_INCREMENT in the sharded table " + table.Name + ": give the value of " + table.Columns[table.AutoIncrement].Name)
-		}
-	}
-	places, prefix, suffix, ok := rowPlaces(f.shape, len(stmt.Lists))
-	if stmt.Setlist {
-		places, prefix, suffix, ok = [][2]int{{0, 0}}, 0, 0, len(stmt.Lists) == 1
-	}
-	if !ok {
-		return refuse("this form of " + "INSERT")
-	}
-	for i, list := range stmt.Lists {
-		row := insertRow{key: make([]operand, len(positions))}
-		for j, pos := range positions {
-			if pos >= len(list) {
-				return mysql.Errorf(1136, "Column count doesn't match value count at row %d", i+1)
-			}
-			o, ok := f.operand(list[pos], true)
-			if !ok {
-				return refuse("an expression as the sharding key " + table.Name + "." + rule.Columns[j].Name + " of a new row")
-			}
-			row.key[j] = o
-		}
-		if autoPos >= 0 {
-			if autoPos >= len(list) {
-				return mysql.Errorf(1136, "Column count doesn't match value count at row %d", i+1)
-			}
-			o, ok := f.operand(list[autoPos], false)
-			if !ok {
-				return refuse("an expression for the AUTO_INCREMENT column of the sharded table " + table.Name)
-			}
-			row.auto = &o
-		}
-		row.text = f.shape.slice(places[i][0], places[i][1], base)
-		body.rows = append(body.rows, row)
-	}
-	if !stmt.Setlist {
-		body.prefix = f.shape.slice(0, prefix, base)
-		body.suffix = f.shape.slice(suffix, len(f.shape.text), base)
-	}
-	return nil
-}
-
-// rowPlaces finds the rows of a VALUES list, with their parentheses, and where
-// the list begins and ends.
-func rowPlaces(s *shape, n int) (places [][2]int, start, end int, ok bool) {
-	i := 0
-	for i < len(s.toks) {
-		t := s.toks[i]
-		w := t.word(s.text)
-		if t.depth == 0 && (w == "VALUES" || w == "VALUE") && i+1 < len(s.toks) && s.toks[i+1].is(s.text, '(') {
-			break
-		}
-		i++
-	}
-	open := -1
-	for i++; i < len(s.toks); i++ {
-		t := s.toks[i]
-		if t.depth != 0 {
-			continue
-		}
-		switch {
-		case t.is(s.text, '('):
-			open = t.start
-		case t.is(s.text, ')'):
-			places = append(places, [2]int{open, t.end})
-		case !t.is(s.text, ','):
-			i = len(s.toks)
-		}
-	}
-	if len(places) != n || n == 0 {
-		return nil, 0, 0, false
-	}
-	return places, places[0][0], places[n-1][1], true
+	return false
 }

@@ -107,6 +107,7 @@ func (a *analysis) write(f *found, b *block, verb string, written []*ref, bounde
 	body.sources = f.sources()
 	global := false
 	for _, r := range written {
+		p.Clock = p.Clock || f.readsClock(r.table)
 		global = global || r.table.Kind == Global
 	}
 	if global {

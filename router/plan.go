@@ -27,6 +27,9 @@ type Plan struct {
 	// NoTables says that it touches no table, so that it opens no transaction
 	// under autocommit=0 (B115).
 	NoTables bool
+	// Clock says that a write asks for the time, which must then be one for all
+	// shards (rule M5).
+	Clock bool
 	// ImplicitCommit says that MySQL commits the open transaction before it (DDL and others).
 	ImplicitCommit bool
 	// FoundRows says that SQL_CALC_FOUND_ROWS is in it.
@@ -35,8 +38,14 @@ type Plan struct {
 	// is left out, so that the insert id in the node's OK is LAST_INSERT_ID()
 	// (rule D7); in every other case the proxy asks the node.
 	GeneratesID bool
-	// AutoIncrement says that the table written to has an AUTO_INCREMENT column.
+	// AutoIncrement says that the table written to has an AUTO_INCREMENT column
+	// whose ids the node gives.
 	AutoIncrement bool
+	// IDs is the table of an INSERT whose ids Braid gives, nil for any other
+	// statement. MayKeepRows says that a row that is there may stay in a new one's
+	// place (IGNORE, ON DUPLICATE KEY UPDATE).
+	IDs         *Table
+	MayKeepRows bool
 
 	body planBody // what Bind works on; router's own
 }
@@ -145,6 +154,9 @@ type DDL struct {
 	// NewTable is the table a CREATE TABLE makes, "" otherwise.
 	NewTable  string
 	Temporary bool
+	// Restarts says that the tables' ids begin anew, Raises that they may begin
+	// higher.
+	Restarts, Raises bool
 }
 
 // planBody is the bindable part of a plan; its kinds are in the analysis.

@@ -111,6 +111,12 @@ func describe(r *Router, q *Query) string {
 		return b.String()
 	}
 	var route Route
+	if needs, err := p.Needs(q); err != nil {
+		fmt.Fprintf(&b, "-> %v\n", err)
+		return b.String()
+	} else if needs != nil {
+		b.WriteString(makeForTest(q, needs))
+	}
 	if err := p.Bind(q, &route); err != nil {
 		fmt.Fprintf(&b, "-> %v\n", err)
 		return b.String()
@@ -151,6 +157,31 @@ func describe(r *Router, q *Query) string {
 		fmt.Fprintf(&b, "   limit %d offset %d\n", route.Limit.Count, route.Limit.Offset)
 	}
 	return b.String()
+}
+
+// makeForTest gives ids from 101 on, and makes every expression 102.
+func makeForTest(q *Query, n *Needs) string {
+	q.Made = &Made{}
+	next := uint64(101)
+	for _, id := range n.IDs {
+		if id == 0 {
+			q.Made.IDs = append(q.Made.IDs, next)
+			q.Made.First = max(q.Made.First, 101)
+			next++
+			continue
+		}
+		q.Made.IDs = append(q.Made.IDs, 0)
+		if id != NoID && id >= next {
+			next = id + 1
+		}
+	}
+	text := ""
+	for _, t := range n.Texts {
+		text += "   make " + t + "\n"
+		q.Made.Values = append(q.Made.Values, IntValue(102))
+		q.Made.Texts = append(q.Made.Texts, "102")
+	}
+	return text
 }
 
 // TestGolden holds the plans of testdata/plans. A case is a statement, of one

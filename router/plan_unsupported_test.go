@@ -37,7 +37,13 @@ func TestUnsupported(t *testing.T) {
 			if p.Kind != KindRefuse {
 				always = ""
 			}
-			err = p.Bind(q, &Route{})
+			var needs *Needs
+			if needs, err = p.Needs(q); needs != nil {
+				makeForTest(q, needs)
+			}
+			if err == nil {
+				err = p.Bind(q, &Route{})
+			}
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), "ERROR 1235 ") {
 			t.Errorf("%s: not refused: %v", line, err)

@@ -10,12 +10,14 @@ import (
 type segKind uint8
 
 const (
-	segText  segKind = iota
-	segHole          // the client's literals of hole n
-	segName          // the same inside of back quotes
-	segLimit         // the limit for a shard: count + offset
-	segFact          // one of the session's facts
-	segRows          // the rows of a shard's part of an INSERT
+	segText     segKind = iota
+	segHole             // the client's literals of hole n
+	segName             // the same inside of back quotes
+	segLimit            // the limit for a shard: count + offset
+	segFact             // one of the session's facts
+	segRows             // the rows of a shard's part of an INSERT
+	segID               // the row's id from a sequence, or, where it has its own, alt
+	segComputed         // value n of those a node made for the row
 )
 
 // fact is a session's fact that stands in for a function.
@@ -35,7 +37,8 @@ const (
 type segment struct {
 	kind segKind
 	text string
-	n    int // hole, or fact
+	n    int // hole, fact, or value
+	alt  template
 }
 
 // template is a statement's text with places that are filled when it is bound.
@@ -55,6 +58,10 @@ func (t template) String() string {
 			b.WriteString("{" + factNames[s.n] + "}")
 		case segRows:
 			b.WriteString("{rows}")
+		case segID:
+			b.WriteString("{id}")
+		case segComputed:
+			b.WriteString("{computed}")
 		}
 	}
 	return b.String()

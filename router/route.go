@@ -14,7 +14,8 @@ import (
 // reused: what it held before is gone. A refused plan's error is returned.
 func (p *Plan) Bind(q *Query, r *Route) error {
 	r.Targets, r.buf, r.params = r.Targets[:0], r.buf[:0], r.params[:0]
-	r.Merge, r.Limit, r.Any, r.Described, r.Gather = nil, merge.Limit{}, false, false, nil
+	r.Merge, r.Limit, r.Any, r.Described = nil, merge.Limit{}, false, false
+	r.Gather, r.FirstID = nil, 0
 	if p.Err != nil {
 		return p.Err
 	}
@@ -56,11 +57,10 @@ func (b *readBody) describe() (template, ShardSet) {
 type readBody struct {
 	db      *Database
 	sources []source
-	single  template  // the text for one shard; nil: the client's own
-	scatter *scatter  // SELECT: the text for several
-	ids     []operand // values that must not be 0 or NULL on several shards
-	write   bool      // the same text does for several shards
-	all     bool      // to every shard, whatever the values
+	single  template // the text for one shard; nil: the client's own
+	scatter *scatter // SELECT: the text for several
+	write   bool     // the same text does for several shards
+	all     bool     // to every shard, whatever the values
 	// several is the answer when several shards are needed; nil when they may be.
 	several *mysql.Error
 	gather  *gatherPlan // how several shards' rows meet where they have to; nil: they need not, or cannot
@@ -76,9 +76,6 @@ func (b *readBody) mayScatter() bool {
 func (b *readBody) bind(p *Plan, q *Query, r *Route) error {
 	n := len(b.db.Shards)
 	if b.all {
-		if err := b.checkIDs(q); err != nil {
-			return err
-		}
 		return b.same(q, r, AllShards(n))
 	}
 	set := NoShards(n)
@@ -147,37 +144,6 @@ func (b *readBody) targets(r *Route, set ShardSet, params []ParamRef) {
 	}
 }
 
-func (b *readBody) checkIDs(q *Query) error {
-	for i := range b.ids {
-		for row := range max(1, int(q.Rows.Rows)) {
-			if v, ok := value(q, &b.ids[i], row); !ok || zeroID(v) {
-				return refuse("AUTO_INCREMENT of a global table by 0, NULL or an expression")
-			}
-		}
-	}
-	return nil
-}
-
-// zeroID tells whether a value of an AUTO_INCREMENT column may ask for the next id.
-func zeroID(v Value) bool {
-	switch v.Kind {
-	case ValueInt:
-		return v.Int == 0
-	case ValueUint:
-		return false
-	case ValueString:
-		nonzero := false
-		for _, c := range v.Bytes {
-			if c < '0' || c > '9' {
-				return true
-			}
-			nonzero = nonzero || c != '0'
-		}
-		return !nonzero
-	}
-	return true
-}
-
 // bind reads a LIMIT's numbers.
 func (l limitClause) bind(q *Query) (merge.Limit, error) {
 	if !l.set {
@@ -244,6 +210,10 @@ type writer struct {
 	db    *Database
 	limit merge.Limit
 	row   int // of a folded VALUES list
+	at    int // the row of the INSERT under way
+	first int // its first value in Made.Values
+	// inline writes parameters as literals; failed says that one could not be.
+	inline, failed bool
 }
 
 // params are the parameters of the texts written; nil for a text without.
@@ -271,6 +241,10 @@ func (w *writer) template(t template) {
 			w.limitNumber(s.n)
 		case segFact:
 			w.fact(fact(s.n))
+		case segID:
+			w.id(s.alt)
+		case segComputed:
+			w.r.buf = append(w.r.buf, w.q.Made.Texts[w.first+s.n]...)
 		}
 	}
 }
@@ -279,6 +253,10 @@ func (w *writer) template(t template) {
 func (w *writer) hole(h int) {
 	q := w.q
 	o := q.Holes[h]
+	if w.inline {
+		w.literals(h)
+		return
+	}
 	if w.row > 0 {
 		lit := int(o.First) + w.row*int(q.Rows.PerRow)
 		w.r.buf = append(w.r.buf, q.LiteralBytes(lit)...)
@@ -289,6 +267,42 @@ func (w *writer) hole(h int) {
 		if q.Literals[i].Class == ClassParam {
 			w.r.params = append(w.r.params, ParamRef{Index: paramIndex(q, int(i))})
 		}
+	}
+}
+
+// literals writes a hole of one row with parameters as literals.
+func (w *writer) literals(h int) {
+	q := w.q
+	o := q.Holes[h]
+	first := int(o.First) + w.row*int(q.Rows.PerRow)
+	for i := first; i < first+int(o.N); i++ {
+		if i > first {
+			w.r.buf = append(w.r.buf, ',')
+		}
+		if q.Literals[i].Class != ClassParam {
+			w.r.buf = append(w.r.buf, q.LiteralBytes(i)...)
+			continue
+		}
+		v, ok := literal(q, i)
+		if ok {
+			w.r.buf, ok = appendValue(w.r.buf, v)
+		}
+		w.failed = w.failed || !ok
+	}
+}
+
+// id writes the id made for the row under way, or the row's own. As a parameter
+// the text stays the same for every id.
+func (w *writer) id(own template) {
+	id := w.q.Made.IDs[w.at]
+	switch {
+	case id == 0:
+		w.template(own)
+	case w.q.Prepared:
+		w.r.buf = append(w.r.buf, '?')
+		w.r.params = append(w.r.params, ParamRef{Index: -1, Value: id})
+	default:
+		w.r.buf = strconv.AppendUint(w.r.buf, id, 10)
 	}
 }
 

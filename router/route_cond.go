@@ -46,7 +46,8 @@ func (c *condKey) evaluate(q *Query, n int) ShardSet {
 		}
 	}
 	var vals [keyColumnsMax]Value
-	ctx := KeyContext{Mixed: c.mixed(q)}
+	ctx := q.KeyContext()
+	ctx.Mixed = c.mixed(q)
 	return c.combine(q, n, 0, &vals, ctx)
 }
 
@@ -130,7 +131,7 @@ func (c *condRange) evaluate(q *Query, n int) ShardSet {
 	if !ok {
 		return AllShards(n)
 	}
-	return c.rule.CompareRange(c.op, v, KeyContext{})
+	return c.rule.CompareRange(c.op, v, q.KeyContext())
 }
 
 func (c *condAssign) evaluate(q *Query, n int) ShardSet {
@@ -145,7 +146,7 @@ func (c *condAssign) evaluate(q *Query, n int) ShardSet {
 		}
 		vals[i] = v
 	}
-	shard, err := c.rule.Assign(vals[:len(c.key)], KeyContext{})
+	shard, err := c.rule.Assign(vals[:len(c.key)], q.KeyContext())
 	if err != nil {
 		return AllShards(n)
 	}
@@ -174,6 +175,8 @@ func value(q *Query, o *operand, row int) (Value, bool) {
 		return Value{Kind: ValueNull}, true
 	case operandInt:
 		return IntValue(o.n), true
+	case operandText:
+		return Value{Kind: ValueString, Bytes: []byte(o.text), Charset: "utf8mb4"}, true
 	case operandUnary:
 		v, ok := value(q, o.left, row)
 		if !ok || v.Kind == ValueNull {

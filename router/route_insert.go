@@ -3,38 +3,117 @@ package router
 import (
 	"errors"
 	"strings"
+
+	"braid/internal/mysql"
 )
 
-// insertBody runs an INSERT into a sharded table: each row on its own shard.
+// insertBody runs an INSERT with values: each row on its own shard, or, of a
+// global table, every row on all.
 type insertBody struct {
-	db             *Database
-	table          *Table
-	single         template // the text for one shard; nil: the client's own
+	db     *Database
+	table  *Table
+	copies bool     // a global table
+	ignore bool     // IGNORE
+	single template // the client's text for one shard; nil: as it is
+	// What the statement is put together from when it is split, or when values
+	// were made for it. prefix and suffix are nil for the form with SET.
 	prefix, suffix template
 	rows           []insertRow
 }
 
 // insertRow is one row; the only one stands for all of a folded VALUES list.
 type insertRow struct {
-	key  []operand
-	auto *operand // the AUTO_INCREMENT column's value, where it matters
-	text template // with its parentheses
+	key   []operand
+	auto  *operand   // the value given for the AUTO_INCREMENT column; nil: none
+	exprs []template // values that a node makes
+	first int        // the place of the first of them among the statement's
+	text  template   // with its parentheses
+}
+
+// number is how many rows the statement has.
+func (b *insertBody) number(q *Query) (n int, folded bool) {
+	n = len(b.rows)
+	if q.Rows.Rows > 1 && n == 1 {
+		return int(q.Rows.Rows), true
+	}
+	return n, false
+}
+
+// row is row i of the statement: the planned row, its place in a folded list,
+// and the place of its first made value.
+func (b *insertBody) row(i int, folded bool) (row *insertRow, fold, first int) {
+	if folded {
+		return &b.rows[0], i, i * len(b.rows[0].exprs)
+	}
+	return &b.rows[i], 0, b.rows[i].first
+}
+
+// needs implements needy.
+func (b *insertBody) needs(q *Query) (*Needs, error) {
+	ids := b.table.Sequence != ""
+	exprs := false
+	for i := range b.rows {
+		exprs = exprs || len(b.rows[i].exprs) > 0
+	}
+	if !ids && !exprs {
+		return nil, nil
+	}
+	n := &Needs{Database: b.db.Name, Table: b.table}
+	rows, folded := b.number(q)
+	for i := range rows {
+		row, fold, first := b.row(i, folded)
+		for k := range row.exprs {
+			w := writer{q: q, r: &Route{}, db: b.db, row: fold, at: i, first: first, inline: true}
+			w.template(row.exprs[k])
+			if w.failed {
+				return nil, refuse("a parameter of this type in an expression as the sharding key of a new row")
+			}
+			n.Texts = append(n.Texts, string(w.r.buf))
+		}
+		if !ids {
+			continue
+		}
+		id := uint64(0)
+		if row.auto != nil && row.auto.kind == operandComputed {
+			return nil, refuse("an expression for the AUTO_INCREMENT column of the table " + b.table.Name)
+		}
+		if row.auto != nil {
+			v, ok := value(q, row.auto, fold)
+			if !ok {
+				return nil, refuse("this value for the AUTO_INCREMENT column of the table " + b.table.Name)
+			}
+			var err *mysql.Error
+			if id, err = b.table.autoValue(v, b.db.Flavour, q.Mode&ModeNoAutoValueOnZero != 0); err != nil {
+				return nil, err
+			}
+		}
+		n.IDs = append(n.IDs, id)
+	}
+	return n, nil
 }
 
 func (b *insertBody) bind(p *Plan, q *Query, r *Route) error {
 	r.places = r.places[:0]
 	set := NoShards(len(b.db.Shards))
-	n := len(b.rows)
-	folded := q.Rows.Rows > 1 && n == 1
-	if folded {
-		n = int(q.Rows.Rows)
+	n, folded := b.number(q)
+	if b.copies {
+		set = AllShards(len(b.db.Shards))
+		n = 0
+	}
+	if q.Made == nil && (!q.Prepared || len(q.Params) > 0) {
+		if n, err := b.needs(q); n != nil || err != nil {
+			return errors.Join(err, refuse("an INSERT whose ids or keys were not made, as in EXPLAIN"))
+		}
+	}
+	ctx := q.KeyContext()
+	switch {
+	case b.ignore:
+		ctx.Strict = false
+	case n == 1:
+		ctx.Strict = true // NULL for a NOT NULL column of a single row is an error in every sql_mode
 	}
 	for i := range n {
-		row, fold := &b.rows[0], i
-		if !folded {
-			row, fold = &b.rows[i], 0
-		}
-		shard, unknown, err := b.place(q, row, fold)
+		shard, unknown, err := b.place(q, i, folded, ctx)
 		if err != nil {
 			return err
 		}
@@ -46,84 +125,107 @@ func (b *insertBody) bind(p *Plan, q *Query, r *Route) error {
 		r.places = append(r.places, int32(shard))
 		set = set.Or(OneShard(len(b.db.Shards), shard))
 	}
-	if shard, one := set.Single(); one {
-		if b.single == nil {
-			r.Targets = append(r.Targets, Target{Shard: shard, Text: q.Text, Same: true, Rows: len(r.places)})
-			return nil
-		}
+	made := q.Made != nil && (q.Made.First != 0 || len(q.Made.Values) > 0)
+	if made {
+		r.FirstID = q.Made.First
+	}
+	shard, one := set.Single()
+	if !one && p.Rows {
+		return refuse("RETURNING over several shards")
+	}
+	if (!one && !b.copies) || made {
+		return b.write(q, r, set, folded)
+	}
+	text := q.Text
+	var params []ParamRef
+	if b.single != nil {
 		w := writer{q: q, r: r, db: b.db}
 		w.template(b.single)
-		r.Targets = append(r.Targets, Target{Shard: shard, Text: r.buf, Params: w.params(), Rows: len(r.places)})
+		text, params = r.buf, w.params()
+	}
+	if b.copies {
+		for shard := range set.Each() {
+			r.Targets = append(r.Targets, Target{Shard: shard, Text: text, Params: params, Same: b.single == nil})
+		}
 		return nil
 	}
-	return b.split(q, r, set, folded)
+	r.Targets = append(r.Targets, Target{Shard: shard, Text: text, Params: params, Same: b.single == nil, Rows: len(r.places)})
+	return nil
 }
 
-// place finds a row's shard. unknown says that a parameter has no value yet.
-func (b *insertBody) place(q *Query, row *insertRow, fold int) (shard int, unknown bool, err error) {
+// place finds row i's shard. unknown says that a parameter has no value yet.
+func (b *insertBody) place(q *Query, i int, folded bool, ctx KeyContext) (shard int, unknown bool, err error) {
 	rule := b.table.Rule
+	row, fold, first := b.row(i, folded)
 	if len(row.key) > keyColumnsMax {
 		return 0, false, refuse("sharding keys of so many columns")
 	}
 	var vals [keyColumnsMax]Value
-	for i := range row.key {
-		v, ok := value(q, &row.key[i], fold)
+	for k := range row.key {
+		v, ok := b.value(q, &row.key[k], row, i, fold, first)
 		if !ok {
 			if q.Prepared && len(q.Params) == 0 {
 				return 0, true, nil
 			}
-			return 0, false, b.notDecidable(i)
+			return 0, false, b.notDecidable(k)
 		}
-		if rule.Keys[i] == b.table.AutoIncrement && zeroID(v) && len(b.db.Shards) > 1 {
-			return 0, false, refuse("AUTO_INCREMENT as the sharding key " + b.table.Name + "." + rule.Columns[i].Name + ": give its value")
-		}
-		vals[i] = v
+		vals[k] = v
 	}
-	if row.auto != nil {
-		v, ok := value(q, row.auto, fold)
-		if !ok && q.Prepared && len(q.Params) == 0 {
-			return 0, true, nil
-		}
-		if !ok || zeroID(v) {
-			return 0, false, refuse("AUTO_INCREMENT in the sharded table " + b.table.Name + " by 0, NULL or an expression")
-		}
-	}
-	shard, err = rule.Assign(vals[:len(row.key)], KeyContext{})
+	shard, err = rule.Assign(vals[:len(row.key)], ctx)
 	if errors.Is(err, ErrNotDecidable) {
 		err = refuse(err.Error())
 	}
 	return shard, false, err
 }
 
+// value is the value of one of a row's key columns.
+func (b *insertBody) value(q *Query, o *operand, row *insertRow, i, fold, first int) (Value, bool) {
+	switch o.kind {
+	case operandComputed:
+		if q.Made == nil {
+			return Value{}, false
+		}
+		return q.Made.Values[first+o.hole], true
+	case operandID:
+		if q.Made == nil {
+			return Value{}, false
+		}
+		if id := q.Made.IDs[i]; id != 0 {
+			return uintValue(id), true
+		}
+		return value(q, row.auto, fold)
+	}
+	return value(q, o, fold)
+}
+
 func (b *insertBody) notDecidable(i int) error {
 	return refuse("this value for the sharding key " + b.table.Name + "." + b.table.Rule.Columns[i].Name)
 }
 
-// split writes one statement for each shard, its rows in their order.
-func (b *insertBody) split(q *Query, r *Route, set ShardSet, folded bool) error {
+// write writes one statement for each shard, its rows in their order.
+func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error {
 	w := writer{q: q, r: r, db: b.db}
 	type part struct {
 		text, params [2]int
-		rows         int
+		rows, last   int
 	}
+	n, _ := b.number(q)
 	parts := make([]part, 0, set.Len())
 	for shard := range set.Each() {
 		p := part{text: [2]int{len(r.buf), 0}, params: [2]int{len(r.params), 0}}
 		w.template(b.prefix)
-		for i, s := range r.places {
-			if int(s) != shard {
+		for i := range n {
+			if !b.copies && int(r.places[i]) != shard {
 				continue
 			}
 			if p.rows++; p.rows > 1 {
 				r.buf = append(r.buf, ',')
 			}
-			if folded {
-				w.row = i
-				w.template(b.rows[0].text)
-				w.row = 0
-			} else {
-				w.template(b.rows[i].text)
-			}
+			p.last = i
+			row, fold, first := b.row(i, folded)
+			w.row, w.at, w.first = fold, i, first
+			w.template(row.text)
+			w.row = 0
 		}
 		w.template(b.suffix)
 		p.text[1], p.params[1] = len(r.buf), len(r.params)
@@ -134,7 +236,7 @@ func (b *insertBody) split(q *Query, r *Route, set ShardSet, folded bool) error 
 	for shard := range set.Each() {
 		p := parts[at]
 		at++
-		t := Target{Shard: shard, Text: r.buf[p.text[0]:p.text[1]], Rows: p.rows}
+		t := Target{Shard: shard, Text: r.buf[p.text[0]:p.text[1]], Rows: p.rows, Last: p.last}
 		if q.Prepared {
 			t.Params = r.params[p.params[0]:p.params[1]]
 		}
@@ -153,6 +255,9 @@ func (b *insertBody) explain(s *strings.Builder) {
 		for j, o := range b.rows[i].key {
 			s.WriteString(" " + b.table.Rule.Columns[j].Name + "=" + o.String())
 		}
+		if b.table.Sequence != "" {
+			s.WriteString(" id from " + b.table.Sequence)
+		}
 		s.WriteString(" of " + b.table.Name + "\n")
 	}
 	if b.single != nil {
@@ -161,4 +266,21 @@ func (b *insertBody) explain(s *strings.Builder) {
 	if b.prefix != nil {
 		s.WriteString("  split: " + b.prefix.String() + "{rows}" + b.suffix.String() + "\n")
 	}
+}
+
+// Row tells which row of the statement the n-th row of a target's INSERT is,
+// both counted from 1.
+func (r *Route) Row(t *Target, n int) int {
+	if t.Rows == 0 || len(r.places) == 0 {
+		return n
+	}
+	seen := 0
+	for i, shard := range r.places {
+		if int(shard) == t.Shard {
+			if seen++; seen == n {
+				return i + 1
+			}
+		}
+	}
+	return n
 }

@@ -73,6 +73,9 @@ type Query struct {
 	Prepared bool
 	Params   []Param
 	Facts    *Facts // read by Bind; never nil
+	// Made is what Plan.Needs asked for; nil when it asked for nothing. It is of
+	// one execution.
+	Made *Made
 
 	// Filled by Scan; valid until the next Scan.
 	Digest   []byte
@@ -129,8 +132,8 @@ type Target struct {
 	// Same says that Text is the client's own, byte for byte.
 	Same bool
 	// Rows is the number of rows of an INSERT or REPLACE with VALUES into a sharded
-	// table; 0 otherwise.
-	Rows int
+	// table; 0 otherwise. Last is the place of its last row among the statement's.
+	Rows, Last int
 }
 
 // ParamRef is a parameter of a target's text: the client's parameter Index, or,
@@ -157,6 +160,8 @@ type Route struct {
 	// Any says that every shard would answer alike, so that Targets[0].Shard is
 	// only a proposal: a transaction may prefer a shard it has a leg on.
 	Any bool
+	// FirstID is the first id that Braid gave to a row of an INSERT; 0: none.
+	FirstID uint64
 
 	buf    []byte
 	params []ParamRef

@@ -235,6 +235,9 @@ func (b *Braid) Wire() wire.Options {
 	return wire.Options{Addr: b.Addr, User: servers.User, Password: servers.Password, Database: b.topology.Database}
 }
 
+// Flavour is the nodes' flavour.
+func (b *Braid) Flavour() servers.Flavour { return b.topology.Flavour }
+
 // Shards lists where each shard's schema is, in the shards' order.
 func (b *Braid) Shards() []Place {
 	var places []Place

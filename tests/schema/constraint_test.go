@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"os"
@@ -59,6 +60,19 @@ func one(t *testing.T, db *sql.DB, text string) string {
 		return "NULL"
 	}
 	return v.String
+}
+
+// run serves with a Braid until the function returned is called.
+func run(t *testing.T, s *proxy.Server) func() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Braid ended with: %v", err)
+		}
+	}
 }
 
 func TestConstraintsOverShards(t *testing.T) {

@@ -1,0 +1,429 @@
+package router
+
+import (
+	"strings"
+
+	"github.com/pingcap/tidb/pkg/parser/ast"
+
+	"braid/internal/mysql"
+)
+
+// insertLayout is where the parts of an INSERT's text are.
+type insertLayout struct {
+	columns int // the "(" of the column list; -1: none
+	empty   bool
+	values  int // VALUES or VALUE
+	set     int // SET, of the form with assignments; -1: none
+	rows    []rowLayout
+}
+
+// rowLayout is one row: with its parentheses, and each of its values.
+type rowLayout struct {
+	start, end int
+	values     [][2]int
+}
+
+// layoutInsert finds the parts of an INSERT or REPLACE with n rows of values.
+func layoutInsert(s *shape, set bool, n int) (insertLayout, bool) {
+	l := insertLayout{columns: -1, set: -1}
+	i := 0
+	for ; i < len(s.toks); i++ {
+		t := s.toks[i]
+		if t.depth != 0 {
+			continue
+		}
+		w := t.word(s.text)
+		if set && w == "SET" {
+			l.set = t.start
+			return l, l.assignments(s, i+1)
+		}
+		if !set && (w == "VALUES" || w == "VALUE") && i+1 < len(s.toks) && s.toks[i+1].is(s.text, '(') {
+			l.values = t.start
+			break
+		}
+		if t.is(s.text, '(') && l.columns < 0 && !partition(s, i) {
+			l.columns = t.start
+			l.empty = i+1 < len(s.toks) && s.toks[i+1].is(s.text, ')')
+		}
+	}
+	for i++; i < len(s.toks); i++ {
+		t := s.toks[i]
+		switch {
+		case t.depth > 0 || t.is(s.text, ','):
+		case t.is(s.text, '('):
+			row := rowLayout{start: t.start}
+			i = row.read(s, i)
+			l.rows = append(l.rows, row)
+		default:
+			i = len(s.toks)
+		}
+	}
+	return l, len(l.rows) == n && n > 0
+}
+
+// partition tells whether the parenthesis at token i is PARTITION's.
+func partition(s *shape, i int) bool {
+	return i > 0 && s.toks[i-1].word(s.text) == "PARTITION"
+}
+
+// read reads a row from its "(" at token i, and returns where its ")" is.
+func (r *rowLayout) read(s *shape, i int) int {
+	depth := s.toks[i].depth
+	from := -1
+	last := 0
+	for i++; i < len(s.toks); i++ {
+		t := s.toks[i]
+		if t.depth == depth && t.is(s.text, ')') {
+			if from >= 0 {
+				r.values = append(r.values, [2]int{from, last})
+			}
+			r.end = t.end
+			return i
+		}
+		if t.depth == depth+1 && t.is(s.text, ',') {
+			r.values = append(r.values, [2]int{from, last})
+			from = -1
+			continue
+		}
+		if from < 0 {
+			from = t.start
+		}
+		last = t.end
+	}
+	return i
+}
+
+// assignments reads "a = 1, b = 2" from token i on as one row of values.
+func (l *insertLayout) assignments(s *shape, i int) bool {
+	row := rowLayout{end: len(s.text)}
+	from, last := -1, 0
+	value := false
+	end := func() {
+		if from >= 0 {
+			row.values = append(row.values, [2]int{from, last})
+		}
+		from, value = -1, false
+	}
+	for ; i < len(s.toks); i++ {
+		t := s.toks[i]
+		w := t.word(s.text)
+		if t.depth == 0 && (w == "ON" || w == "AS" || w == "RETURNING") {
+			break
+		}
+		switch {
+		case t.depth == 0 && t.is(s.text, ','):
+			end()
+		case t.depth == 0 && !value && t.is(s.text, '='):
+			value = true
+		case value:
+			if from < 0 {
+				from = t.start
+			}
+			last = t.end
+		}
+	}
+	end()
+	l.rows = []rowLayout{row}
+	return true
+}
+
+// insertRows plans the rows of an INSERT with values into a table whose rows go
+// to shards of their own, or, of a global table, to all.
+func (a *analysis) insertRows(f *found, stmt *ast.InsertStmt, body *insertBody, base []edit) error {
+	table := body.table
+	if table.Rule != nil {
+		if err := assignsKey(table, stmt.OnDuplicate); err != nil {
+			return err
+		}
+	}
+	if f.userVariables && len(f.db.Shards) > 1 {
+		return refuse("user variables in a statement over several shards")
+	}
+	l, ok := layoutInsert(f.shape, stmt.Setlist, len(stmt.Lists))
+	if !ok {
+		return refuse("this form of INSERT")
+	}
+	c, err := a.insertColumns(table, stmt)
+	if err != nil {
+		return err
+	}
+	adds := ""
+	for _, col := range c.added {
+		adds += "`" + strings.ReplaceAll(table.Columns[col].Name, "`", "``") + "`,"
+	}
+	if adds != "" && l.set < 0 && l.columns < 0 && len(l.rows[0].values) > 0 {
+		return refuse("INSERT without a list of columns into a table with invisible columns")
+	}
+	made := 0
+	for i, list := range stmt.Lists {
+		row, err := a.insertRow(f, stmt, c, l.rows[i], list, i)
+		if err != nil {
+			return err
+		}
+		row.first = made
+		made += len(row.exprs)
+		if l.set < 0 {
+			body.rows = append(body.rows, row.insertRow)
+			body.rows[i].text = f.shape.slice(l.rows[i].start, l.rows[i].end, sortEdits(append(row.edits, base...)))
+			continue
+		}
+		row.text = f.shape.slice(0, len(f.shape.text), sortEdits(append(row.edits, base...)))
+		body.rows = append(body.rows, row.insertRow)
+	}
+	if l.set >= 0 {
+		return nil
+	}
+	head := append([]edit{}, base...)
+	if adds != "" {
+		switch {
+		case l.columns < 0:
+			head = append(head, edit{l.values, l.values, template{}.add("(" + strings.TrimSuffix(adds, ",") + ") ")})
+		case l.empty:
+			head = append(head, edit{l.columns, l.columns + 1, template{}.add("(" + strings.TrimSuffix(adds, ","))})
+		default:
+			head = append(head, edit{l.columns, l.columns + 1, template{}.add("(" + adds)})
+		}
+	}
+	body.prefix = f.shape.slice(0, l.rows[0].start, sortEdits(head))
+	body.suffix = f.shape.slice(l.rows[len(l.rows)-1].end, len(f.shape.text), base)
+	return nil
+}
+
+// insertColumns are the columns of an INSERT that Braid must look at.
+type insertColumns struct {
+	table *Table
+	keys  []int // by key column: the place of its value; -1: not given
+	auto  int   // the place of the AUTO_INCREMENT column's value; -1: not given
+	ids   bool  // its ids are Braid's to give
+	added []int // columns that are not given and that Braid gives
+	pos   []int // by added column: 0 for the id, else 1 + the key column
+}
+
+func (a *analysis) insertColumns(table *Table, stmt *ast.InsertStmt) (*insertColumns, error) {
+	c := &insertColumns{table: table, auto: -1, ids: table.Sequence != ""}
+	if c.ids {
+		pos, err := insertPosition(table, stmt, table.AutoIncrement)
+		if err != nil {
+			return nil, err
+		}
+		if c.auto = pos; pos < 0 {
+			c.added, c.pos = append(c.added, table.AutoIncrement), append(c.pos, 0)
+		}
+	}
+	if table.Rule == nil {
+		return c, nil
+	}
+	for i, k := range table.Rule.Keys {
+		pos, err := insertPosition(table, stmt, k)
+		if err != nil {
+			return nil, err
+		}
+		c.keys = append(c.keys, pos)
+		if pos >= 0 || k == table.AutoIncrement {
+			continue
+		}
+		col := &table.Columns[k]
+		switch {
+		case col.Default == nil && !col.Nullable && (a.q.Mode&ModeStrict == 0 || stmt.IgnoreErr):
+			return nil, refuse("INSERT without a value for the sharding key " + table.Name + "." + col.Name + " that has no default, where the node would make one up")
+		case col.Default == nil && !col.Nullable:
+			return nil, mysql.Errorf(1364, "Field '%s' doesn't have a default value", col.Name)
+		}
+		if _, _, constant := a.columnDefault(col); !constant {
+			c.added, c.pos = append(c.added, k), append(c.pos, 1+i)
+		}
+	}
+	return c, nil
+}
+
+// columnDefault is what a column has when no value is given: an operand, or,
+// when that is not constant, an expression to be computed.
+func (a *analysis) columnDefault(c *Column) (o operand, expr string, constant bool) {
+	if c.Default == nil {
+		return operand{kind: operandNull}, "", true
+	}
+	text := *c.Default
+	if a.flavour == MySQL {
+		if strings.Contains(strings.ToUpper(c.Extra), "DEFAULT_GENERATED") {
+			return operand{}, text, false
+		}
+		return operand{kind: operandText, text: text}, "", true
+	}
+	switch {
+	case strings.EqualFold(text, "NULL"):
+		return operand{kind: operandNull}, "", true
+	case len(text) > 1 && text[0] == '\'' && text[len(text)-1] == '\'' && !strings.ContainsAny(text[1:len(text)-1], `'\`):
+		return operand{kind: operandText, text: text[1 : len(text)-1]}, "", true
+	case strings.Trim(text, "0123456789") == "":
+		return operand{kind: operandText, text: text}, "", true
+	}
+	return operand{}, text, false
+}
+
+// plannedRow is a row with the edits that its text takes.
+type plannedRow struct {
+	insertRow
+	edits []edit
+}
+
+// insertRow plans one row.
+func (a *analysis) insertRow(f *found, stmt *ast.InsertStmt, c *insertColumns, at rowLayout, list []ast.ExprNode, n int) (plannedRow, error) {
+	var row plannedRow
+	value := func(pos int) (ast.ExprNode, [2]int, *mysql.Error) {
+		if pos >= len(list) || pos >= len(at.values) {
+			return nil, [2]int{}, mysql.Errorf(1136, "Column count doesn't match value count at row %d", n+1)
+		}
+		return list[pos], at.values[pos], nil
+	}
+	computed := func(e ast.ExprNode, where [2]int, what string) (operand, *mysql.Error) {
+		if why := uncomputable(e); why != "" {
+			return operand{}, refuse(why + " as the value of " + what)
+		}
+		row.exprs = append(row.exprs, f.shape.slice(where[0], where[1], f.bare))
+		i := len(row.exprs) - 1
+		row.edits = append(row.edits, edit{where[0], where[1], template{{kind: segComputed, n: i}}})
+		return operand{kind: operandComputed, hole: i}, nil
+	}
+	if c.auto >= 0 {
+		e, where, err := value(c.auto)
+		if err != nil {
+			return row, err
+		}
+		var o operand
+		if isDefault(e) {
+			o = operand{kind: operandNull}
+		} else if lit, ok := f.operand(e, true); ok {
+			o = lit
+		} else if o, err = computed(e, where, "the AUTO_INCREMENT column "+c.table.Name+"."+c.table.Columns[c.table.AutoIncrement].Name); err != nil {
+			return row, err
+		}
+		row.auto = &o
+		alt := f.shape.slice(where[0], where[1], f.bare)
+		if o.kind == operandComputed {
+			alt = template{{kind: segComputed, n: o.hole}}
+			row.edits = row.edits[:len(row.edits)-1]
+		}
+		row.edits = append(row.edits, edit{where[0], where[1], template{{kind: segID, alt: alt}}})
+	}
+	for i, pos := range c.keys {
+		col := c.table.Rule.Keys[i]
+		what := "the sharding key " + c.table.Name + "." + c.table.Columns[col].Name
+		switch {
+		case c.ids && col == c.table.AutoIncrement:
+			row.key = append(row.key, operand{kind: operandID})
+			continue
+		case pos < 0:
+			o, expr, constant := a.columnDefault(&c.table.Columns[col])
+			if !constant {
+				if strings.Contains(expr, `\`) {
+					return row, refuse("INSERT without a value for " + what + ", whose default is an expression")
+				}
+				row.exprs = append(row.exprs, template{}.add(expr))
+				o = operand{kind: operandComputed, hole: len(row.exprs) - 1}
+			}
+			row.key = append(row.key, o)
+			continue
+		}
+		e, where, err := value(pos)
+		if err != nil {
+			return row, err
+		}
+		var o operand
+		ok := false
+		if isDefault(e) {
+			expr, constant := "", false
+			if d := &c.table.Columns[col]; d.Default == nil && !d.Nullable && (a.q.Mode&ModeStrict == 0 || stmt.IgnoreErr) {
+				return row, refuse("DEFAULT as the value of " + what + " that has no default, where the node would make one up")
+			}
+			if o, expr, constant = a.columnDefault(&c.table.Columns[col]); !constant {
+				row.exprs = append(row.exprs, template{}.add(expr))
+				o = operand{kind: operandComputed, hole: len(row.exprs) - 1}
+				row.edits = append(row.edits, edit{where[0], where[1], template{{kind: segComputed, n: o.hole}}})
+			}
+			ok = true
+		} else {
+			o, ok = f.operand(e, true)
+		}
+		if !ok {
+			if o, err = computed(e, where, what); err != nil {
+				return row, err
+			}
+		}
+		row.key = append(row.key, o)
+	}
+	row.add(c, at, stmt.Setlist, f.shape)
+	return row, nil
+}
+
+// add puts the values of added columns in front of a row's own.
+func (r *plannedRow) add(c *insertColumns, at rowLayout, set bool, s *shape) {
+	if len(c.added) == 0 {
+		return
+	}
+	t := template{}
+	for i, col := range c.added {
+		if set {
+			t = t.add("`" + strings.ReplaceAll(c.table.Columns[col].Name, "`", "``") + "`=")
+		}
+		if c.pos[i] == 0 {
+			t = append(t, segment{kind: segID})
+		} else {
+			t = append(t, segment{kind: segComputed, n: r.key[c.pos[i]-1].hole})
+		}
+		if i < len(c.added)-1 || len(at.values) > 0 {
+			t = t.add(",")
+		}
+	}
+	if set {
+		i := setToken(s)
+		r.edits = append(r.edits, edit{i, i + 3, append(template{}.add("SET "), t...)})
+		return
+	}
+	r.edits = append(r.edits, edit{at.start, at.start + 1, append(template{}.add("("), t...)})
+}
+
+// setToken is where the SET of an INSERT ... SET is.
+func setToken(s *shape) int {
+	for _, t := range s.toks {
+		if t.depth == 0 && t.word(s.text) == "SET" {
+			return t.start
+		}
+	}
+	return 0
+}
+
+// isDefault tells whether a value is the word DEFAULT.
+func isDefault(e ast.ExprNode) bool {
+	d, ok := unparen(e).(*ast.DefaultExpr)
+	return ok && d.Name == nil
+}
+
+// uncomputable says why a node cannot compute an expression by itself; "" when
+// it can.
+func uncomputable(e ast.ExprNode) string {
+	v := &computable{}
+	e.Accept(v)
+	return v.why
+}
+
+type computable struct{ why string }
+
+// Enter implements ast.Visitor.
+func (v *computable) Enter(n ast.Node) (ast.Node, bool) {
+	switch n := n.(type) {
+	case *ast.ColumnNameExpr:
+		v.why = "an expression with columns"
+	case *ast.DefaultExpr, *ast.ValuesExpr:
+		v.why = "an expression with DEFAULT() or VALUES()"
+	case *ast.SubqueryExpr, *ast.ExistsSubqueryExpr:
+		v.why = "a subquery"
+	case *ast.VariableExpr:
+		if n.Value != nil {
+			v.why = "an assignment"
+		}
+	}
+	return n, v.why != ""
+}
+
+// Leave implements ast.Visitor.
+func (v *computable) Leave(n ast.Node) (ast.Node, bool) { return n, v.why == "" }

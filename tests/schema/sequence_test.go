@@ -1,0 +1,239 @@
+package schema
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"braid/conf"
+	"braid/proxy"
+	"braid/tests/e2e"
+	"braid/tests/servers"
+
+	"go.uber.org/zap"
+)
+
+// sameWrites runs writes on Braid and on one plain server, and compares affected
+// rows, insert ids, LAST_INSERT_ID() and, behind each, the table's rows.
+func sameWrites(t *testing.T, db, plain *sql.DB, table string, texts ...string) {
+	t.Helper()
+	state := func(db *sql.DB, text string) string {
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		said := ""
+		if r, err := conn.ExecContext(t.Context(), text); err != nil {
+			said = err.Error()
+		} else {
+			affected, _ := r.RowsAffected()
+			id, _ := r.LastInsertId()
+			said = fmt.Sprintf("affected %d, id %d", affected, id)
+		}
+		var last string
+		if err := conn.QueryRowContext(t.Context(), "SELECT LAST_INSERT_ID()").Scan(&last); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := conn.QueryContext(t.Context(), "SELECT * FROM "+table+" ORDER BY 1, 2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		columns, _ := rows.Columns()
+		var b strings.Builder
+		for rows.Next() {
+			values, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
+			for i := range values {
+				into[i] = &values[i]
+			}
+			if err := rows.Scan(into...); err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range values {
+				fmt.Fprintf(&b, "%s ", v.String)
+			}
+			b.WriteString("| ")
+		}
+		if rows.Err() != nil {
+			t.Fatal(rows.Err())
+		}
+		return said + ", last " + last + "\n\t" + b.String()
+	}
+	for _, text := range texts {
+		if got, want := state(db, text), state(plain, text); got != want {
+			t.Errorf("%s\n  braid: %s\n  plain: %s", text, got, want)
+			return
+		}
+	}
+}
+
+// pooled makes a pool of one connection, so that statements follow each other on it.
+func pooled(db *sql.DB) *sql.DB {
+	db.SetMaxOpenConns(1)
+	return db
+}
+
+func TestSequence(t *testing.T) {
+	tables := []conf.Table{
+		{Name: "gk", Kind: "sharded", Key: []string{"id"}},
+		{Name: "w", Kind: "sharded", Key: []string{"u"}},
+		{Name: "gl", Kind: "global"},
+	}
+	flavours(t, tables, func(t *testing.T, b *e2e.Braid) {
+		db := pooled(b.Open(t))
+		server := lab.Server(t, b.Flavour(), "plain")
+		e2e.Recreate(t, server, "shop")
+		plain := pooled(e2e.Open(t, server, "shop"))
+		both := func(text string) { t.Helper(); exec(t, db, text); exec(t, plain, text) }
+		both("CREATE TABLE gk(id BIGINT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20))")
+		both("CREATE TABLE w(u INT, id INT AUTO_INCREMENT, n INT, PRIMARY KEY(u, id), UNIQUE KEY nn (n, u), KEY(id))")
+		both("CREATE TABLE gl(id INT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20), at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6)) AUTO_INCREMENT=40")
+		sameWrites(t, db, plain, "gk",
+			"INSERT INTO gk(name) VALUES ('r1'),('r2'),('r3'),('r4')",
+			"INSERT INTO gk(id,name) VALUES (0,'d'),(NULL,'e'),(500,'f'),(NULL,'g')",
+			"INSERT INTO gk(name) VALUES ('h')",
+			"INSERT INTO gk VALUES (NULL,'i'),(DEFAULT,'j'),('0','k')",
+			"INSERT INTO gk SET name='l'",
+			"INSERT INTO gk() VALUES (),()",
+			"INSERT INTO gk VALUES ()",
+			"INSERT INTO gk VALUES (777,'own')",
+			"INSERT INTO gk(name) VALUES ('after own')",
+			"INSERT INTO gk VALUES (20,'below'),(-5,'negative')",
+			"INSERT INTO gk(name) VALUES ('after below')",
+			"REPLACE INTO gk(id,name) VALUES (1,'again'),(NULL,'new')",
+			"INSERT INTO gk VALUES (3,'x') ON DUPLICATE KEY UPDATE name='updated'",
+			"INSERT INTO gk VALUES (3,'x') ON DUPLICATE KEY UPDATE id=LAST_INSERT_ID(id), name='told'",
+			"INSERT IGNORE INTO gk VALUES (3,'ignored')",
+			// Here one server skips ids that it had set aside.
+			"INSERT INTO gk VALUES (900,'onward')",
+			"SET SESSION sql_mode='NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES'",
+			"INSERT INTO gk VALUES (0,'zero')",
+			"INSERT INTO gk VALUES (NULL,'not zero')",
+			"UPDATE gk SET name='u' WHERE id=0",
+			"TRUNCATE TABLE gk",
+			"INSERT INTO gk(name) VALUES ('one again')",
+			"ALTER TABLE gk AUTO_INCREMENT=100",
+			"INSERT INTO gk(name) VALUES ('hundred'),('and one')",
+		)
+		sameWrites(t, db, plain, "w",
+			"INSERT INTO w(u,n) VALUES (1,1),(2,1),(3,1),(4,1)",
+			"INSERT INTO w(u,n) VALUES (5,1)",
+			"INSERT IGNORE INTO w(u,n) VALUES (1,1)",
+			"REPLACE INTO w(u,n) VALUES (1,1),(88,5)",
+		)
+		sameWrites(t, db, plain, "(SELECT id, name FROM gl) x",
+			"INSERT INTO gl(name) VALUES ('a')",
+			"INSERT INTO gl(name) VALUES ('b'),('c')",
+			"INSERT INTO gl(id, name) VALUES (60,'d'),(NULL,'e')",
+		)
+		// What stayed out must not show as the first id of the statement.
+		exec(t, db, "INSERT IGNORE INTO w(u,n) VALUES (2,1),(6,1),(7,1)")
+		if got, want := one(t, db, "SELECT LAST_INSERT_ID()"), one(t, db, "SELECT MIN(id) FROM w WHERE u IN (6,7)"); got != want {
+			t.Errorf("LAST_INSERT_ID() %s, want %s", got, want)
+		}
+		var copies []string
+		for _, place := range b.Shards() {
+			copies = append(copies, one(t, e2e.Open(t, place.Node, place.Schema), "SELECT GROUP_CONCAT(id, name, at ORDER BY id) FROM gl"))
+		}
+		for i, c := range copies {
+			if c != copies[0] {
+				t.Errorf("shard %d has another copy of the global table: %s\nnot %s", i, c, copies[0])
+			}
+		}
+		refused(t, db, 1235, "AUTO_INCREMENT", "ALTER TABLE w ADD COLUMN x INT, MODIFY id INT, MODIFY n INT AUTO_INCREMENT")
+	})
+}
+
+// TestSequencePrepared runs the same text with other values: the node must see
+// one text whatever ids it gets.
+func TestSequencePrepared(t *testing.T) {
+	flavours(t, []conf.Table{{Name: "gk", Kind: "sharded", Key: []string{"id"}}}, func(t *testing.T, b *e2e.Braid) {
+		db := pooled(b.Open(t))
+		exec(t, db, "CREATE TABLE gk(id BIGINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20))")
+		for _, text := range []string{"INSERT INTO gk(name) VALUES (?),(?)", "INSERT INTO gk(id, name) VALUES (NULL,?),(0,?)"} {
+			st, err := db.PrepareContext(t.Context(), text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 20 {
+				r, err := st.ExecContext(t.Context(), "a", "b")
+				if err != nil {
+					t.Fatal(err)
+				}
+				id, _ := r.LastInsertId()
+				if got := one(t, db, fmt.Sprintf("SELECT GROUP_CONCAT(name ORDER BY id) FROM gk WHERE id = %d", id)) + one(t, db, fmt.Sprintf("SELECT name FROM gk WHERE id = %d", id+1)); got != "ab" {
+					t.Fatalf("rows %d and the next are %q", id, got)
+				}
+			}
+			st.Close()
+		}
+	})
+}
+
+// TestSequenceOfTwoBraids lets two Braids insert at once, one of them being
+// stopped and started again: no id is given twice.
+func TestSequenceOfTwoBraids(t *testing.T) {
+	for _, kind := range []string{"block", "snowflake"} {
+		t.Run(kind, func(t *testing.T) {
+			top := e2e.Topology{Flavour: servers.MariaDB, Nodes: 2, Shards: 4, Tables: []conf.Table{{Name: "w", Kind: "sharded", Key: []string{"u"}, Sequence: kind}}}
+			one1 := lab.StartBraid(t, top)
+			exec(t, one1.Open(t), "CREATE TABLE w(u INT, id BIGINT AUTO_INCREMENT, PRIMARY KEY(u, id), KEY(id))")
+			other := *one1.Config
+			second, err := proxy.New(&other, zap.NewNop())
+			if err != nil {
+				t.Fatal(err)
+			}
+			stop := run(t, second)
+			defer stop()
+			two := one1.DriverConfig()
+			two.Addr = second.Addr().String()
+			db2, err := sql.Open("mysql", two.FormatDSN())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db2.Close()
+			const clients, rounds, rows = 8, 25, 3
+			var wg sync.WaitGroup
+			for c := range 2 * clients {
+				db := one1.Open(t)
+				if c%2 == 1 {
+					db = db2
+				}
+				wg.Add(1)
+				go func() {
+					defer wg.Done()
+					for r := range rounds {
+						u := c*1000 + r
+						res, err := db.ExecContext(t.Context(), fmt.Sprintf("INSERT INTO w(u) VALUES (%d),(%d),(%d)", u, u+100, u+200))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						first, _ := res.LastInsertId()
+						for k := range rows {
+							var got int
+							if err := db.QueryRowContext(t.Context(), fmt.Sprintf("SELECT COUNT(*) FROM w WHERE u=%d AND id=%d", u+100*k, first+int64(k))).Scan(&got); err != nil || got != 1 {
+								t.Errorf("row %d of u=%d has not id %d: %v", k, u, first+int64(k), err)
+								return
+							}
+						}
+					}
+				}()
+			}
+			wg.Wait()
+			db := one1.Open(t)
+			one1.Restart(t)
+			db = one1.Open(t)
+			for i := range 50 {
+				exec(t, db, fmt.Sprintf("INSERT INTO w(u) VALUES (%d)", 90000+i))
+			}
+			want := fmt.Sprint(2*clients*rounds*rows + 50)
+			if n, ids := one(t, db, "SELECT COUNT(*) FROM w"), one(t, db, "SELECT COUNT(DISTINCT id) FROM w"); n != want || ids != want {
+				t.Errorf("%s rows with %s ids, want %s", n, ids, want)
+			}
+		})
+	}
+}
