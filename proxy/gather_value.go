@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -67,6 +68,10 @@ func (g *gathering) answer() error {
 		if stopped != nil {
 			return s.fail(stopped)
 		}
+		var e *mysql.Error
+		if errors.As(err, &e) && e.Code == gomysql.ER_CANT_REOPEN_TABLE {
+			err = mysql.Errorf(1235, "This version of Braid doesn't yet support 'a common table expression that is used twice, where the rows of several shards have to meet'")
+		}
 		return s.failErr(p.shardError(err))
 	}
 	var err error
@@ -93,9 +98,6 @@ func (g *gathering) answer() error {
 		return fail(err)
 	}
 	if r.err != nil {
-		if r.err.Code == gomysql.ER_CANT_REOPEN_TABLE {
-			r.err = mysql.Errorf(1235, "This version of Braid doesn't yet support 'a common table expression that is used twice, where the rows of several shards have to meet'")
-		}
 		return fail(r.err)
 	}
 	if err := s.afterwards(c, g.plan, p, &r); err != nil {

@@ -173,18 +173,26 @@ func usedNames(stmt ast.StmtNode) (names map[string]bool, every bool) {
 	return names, every
 }
 
-// copiedColumns are the columns of a table to copy.
+// copiedColumns are the columns of a table to copy: those the statement can use,
+// and those of unique keys, which the copy has too.
 func copiedColumns(t *Table, names map[string]bool, every bool) []int {
+	unique := map[int]bool{}
+	for _, key := range append([][]int{t.Primary}, t.Uniques...) {
+		for _, c := range key {
+			every = every || c < 0 // an expression
+			unique[c] = true
+		}
+	}
 	for i := range t.Columns {
 		every = every || generated(&t.Columns[i])
 	}
 	var out []int
 	for i := range t.Columns {
-		if c := &t.Columns[i]; !generated(c) && (every || names[strings.ToLower(c.Name)]) {
+		if c := &t.Columns[i]; !generated(c) && (every || unique[i] || names[strings.ToLower(c.Name)]) {
 			out = append(out, i)
 		}
 	}
-	if len(out) == 0 { // COUNT(*): any column does
+	if len(out) == 0 { // COUNT(*) of a table without keys: any column does
 		for i := range t.Columns {
 			if !generated(&t.Columns[i]) {
 				return []int{i}
