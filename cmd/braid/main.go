@@ -47,6 +47,8 @@ func commands() []command {
 				"asked too: whether they answer, their versions, privileges and settings.", check},
 		{"explain", "STATEMENT", "show how a statement would be run, and on which shards",
 			"The statement is not run. \"-\" reads it from standard input.", explain},
+		{"demo", "", "start a sample shop over four shards, and tour it",
+			"It needs nothing but braid-demo, which \"make demo\" builds. It stays up until Ctrl-C.", demo},
 		{"version", "", "say which version this is", "", printVersion},
 	}
 }

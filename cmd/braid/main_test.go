@@ -111,6 +111,8 @@ func TestCommands(t *testing.T) {
 		{"check without file", []string{"check", "--config", good + ".none"}, 2, nil, []string{"no such file"}},
 		{"check live", []string{"check", "--live", "--config", good}, 1, []string{"valid", "error", "n1"}, nil},
 		{"serve with problems", []string{"serve", "--config", bad}, 2, nil, []string{`did you mean "primary"?`}},
+		{"demo that is not built", []string{"demo", "--once"}, 1, nil, []string{"braid-demo is neither beside braid nor on PATH; make demo builds it"}},
+		{"demo's flags", []string{"demo", "--twice"}, 2, nil, []string{"flag provided but not defined: -twice"}},
 		{"explain without statement", []string{"explain", "--config", good}, 2, nil, []string{"braid explain: the statement is missing"}},
 		{"explain with problems", []string{"explain", "--config", bad, "SELECT 1"}, 2, nil, []string{`did you mean "primary"?`}},
 	} {
@@ -170,6 +172,15 @@ The statement is not run. "-" reads it from standard input.
 Flags:
   --config file     the configuration, a TOML file (default braid.toml)
   --database name   the current database, by name (default the only one)
+`,
+		"demo": `Usage: braid demo [flags]
+
+Start a sample shop over four shards, and tour it.
+It needs nothing but braid-demo, which "make demo" builds. It stays up until Ctrl-C.
+
+Flags:
+  --once            end after the tour
+  --server name     the nodes: auto (what this machine has), mariadb, mysql or embedded, by name (default auto)
 `,
 		"version": `Usage: braid version
 
