@@ -8,14 +8,21 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 # Everything that needs no server: all packages but the end-to-end ones, plus the layout test.
 UNIT = $$($(GO) list ./... | grep -v '^braid/tests/') 
 E2E = ./tests/...
+# A module of its own (docs/decisions/0003-demo-module.md); its go.mod follows Braid's by itself.
+DEMO = cmd/braid-demo
 
-.PHONY: help build check fmt vet staticcheck unit servers test difftest bench bench-gate long clean
+.PHONY: help build demo check fmt vet staticcheck unit servers test difftest bench bench-gate long clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
 
 build: ## bin/braid, a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/braid ./cmd/braid
+
+# make demo ARGS='--once --server embedded'
+demo: build ## four shards on two nodes with a sample shop, and a tour; needs Go only
+	cd $(DEMO) && CGO_ENABLED=0 $(GO) build -mod=mod -trimpath -ldflags "-s -w" -o ../../bin/braid-demo .
+	bin/braid demo $(ARGS)
 
 check: fmt vet staticcheck unit ## format, vet, staticcheck, layout, unit tests with -race (3 minutes, no server)
 
@@ -25,9 +32,11 @@ fmt:
 
 vet:
 	$(GO) vet ./...
+	cd $(DEMO) && $(GO) vet -mod=mod ./...
 
 staticcheck:
 	$(GO) run $(STATICCHECK) ./...
+	cd $(DEMO) && GOFLAGS=-mod=mod $(GO) run $(STATICCHECK) ./...
 
 unit:
 	$(GO) test -race -timeout 10m $(UNIT)
@@ -39,6 +48,7 @@ servers: ## the servers the tests need: MariaDB (apt-get), MySQL 9 (a chroot in 
 # One package at a time: each starts several servers.
 test: servers check ## everything, end to end, -race, on MariaDB and MySQL 9 (25 minutes): what CI runs
 	$(GO) test -race -count=1 -p 1 -timeout 30m -v $(E2E)
+	cd $(DEMO) && $(GO) test -mod=mod -count=1 -timeout 10m -v ./...
 
 # make difftest BRAID=user:pw@tcp(host:port)/shop PLAIN=user:pw@tcp(host:port)/shop compares an
 # installation of yours; without, it starts its own servers and Braid.
