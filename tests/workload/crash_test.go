@@ -123,7 +123,7 @@ func newBank(t *testing.T, flavour servers.Flavour) *bank {
 		e2e.Recreate(t, s, "shop", "braid")
 		b.nodes = append(b.nodes, s)
 	}
-	b.braid = newProgram(t, b.nodes, crashTables)
+	b.braid = newProgram(t, []string{b.nodes[0].Addr(), b.nodes[1].Addr()}, 1, crashTables)
 	b.braid.start(t, "")
 	db := b.open(t, false)
 	defer db.Close()

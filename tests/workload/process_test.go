@@ -38,9 +38,10 @@ func buildBraid(t *testing.T) string {
 	return path
 }
 
-// newProgram prepares a Braid over nodes, one shard each, with tables as TOML
-// lines. Recovery is as fast as the configuration allows.
-func newProgram(t *testing.T, nodes []*servers.Server, tables string) *program {
+// newProgram prepares a Braid over the nodes at addrs, with tables as TOML
+// lines. With several shards per node their schemas are shop_0, shop_1, ...,
+// dealt out in turn, else shop. Recovery is as fast as the configuration allows.
+func newProgram(t *testing.T, addrs []string, perNode int, tables string) *program {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -52,9 +53,15 @@ func newProgram(t *testing.T, nodes []*servers.Server, tables string) *program {
 	fmt.Fprintf(&b, "[proxy]\nlisten = [%q]\n[log]\nlevel = \"info\"\nformat = \"console\"\n[recovery]\ninterval = \"100ms\"\ngrace = \"1s\"\n", p.addr)
 	fmt.Fprintf(&b, "[[users]]\nname = %q\npassword = %q\n", servers.User, servers.Password)
 	var shards []string
-	for i, n := range nodes {
-		fmt.Fprintf(&b, "[[nodes]]\nname = \"n%d\"\nprimary = %q\nuser = %q\npassword = %q\n", i, n.Addr(), servers.User, servers.Password)
-		shards = append(shards, fmt.Sprintf("{ name = \"s%d\", node = \"n%d\" }", i, i))
+	for i, addr := range addrs {
+		fmt.Fprintf(&b, "[[nodes]]\nname = \"n%d\"\nprimary = %q\nuser = %q\npassword = %q\n", i, addr, servers.User, servers.Password)
+	}
+	for i := range len(addrs) * perNode {
+		schema := "shop"
+		if perNode > 1 {
+			schema = fmt.Sprintf("shop_%d", i)
+		}
+		shards = append(shards, fmt.Sprintf("{ name = \"s%d\", node = \"n%d\", schema = %q }", i, i%len(addrs), schema))
 	}
 	fmt.Fprintf(&b, "[[databases]]\nname = \"shop\"\nshards = [%s]\n%s", strings.Join(shards, ", "), tables)
 	dir := t.TempDir()
