@@ -11,7 +11,7 @@ E2E = ./tests/...
 # A module of its own (docs/decisions/0003-demo-module.md); its go.mod follows Braid's by itself.
 DEMO = cmd/braid-demo
 
-.PHONY: help build demo check fmt vet staticcheck unit servers test difftest bench bench-gate long clean
+.PHONY: help build demo check fmt vet staticcheck unit servers test difftest bench bench-gate long bank clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
@@ -69,6 +69,11 @@ bench-gate: bin/bench ## fails when a point select costs more than 2.2 times hap
 long: servers bin/bench ## the sizes of the issues: sysbench, TPC-C, 50 crashes on each flavour, the benchmark's gate (1 hour)
 	$(GO) test -count=1 -timeout 3h -v ./tests/workload -long
 	bin/bench -braid bin/braid -gate $(BENCH)
+
+# Money moves over four shards while nodes, connections and Braid are killed.
+MINUTES ?= 3
+bank: servers ## the bank test: MINUTES=30 of transfers and kills on each flavour, nothing lost (MINUTES=3)
+	$(GO) test -count=1 -timeout 24h -v ./tests/workload -run TestBank -minutes $(MINUTES)
 
 clean: ## remove bin/
 	rm -rf bin

@@ -92,6 +92,11 @@ type TxOptions struct {
 	// What START TRANSACTION or a SET TRANSACTION before it asked for.
 	ReadOnly, ReadWrite bool
 	Snapshot            bool
+
+	// Since, when not zero, counts as the time the transaction began: a statement
+	// that is tried again after a deadlock is not the youngest for ever.
+	Since time.Time
+
 	Isolation           string // "READ-COMMITTED", ...; "" none
 
 	// Pinned returns the connection that the session is pinned to on a node, nil
@@ -171,7 +176,9 @@ type leg struct {
 // Begin starts a transaction. It opens nothing; legs open with Leg.
 func (k *Coordinator) Begin(o TxOptions) *Tx {
 	t := &Tx{k: k, o: o}
-	t.mu.began = k.now()
+	if t.mu.began = o.Since; o.Since.IsZero() {
+		t.mu.began = k.now()
+	}
 	return t
 }
 

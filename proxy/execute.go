@@ -104,20 +104,23 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 	if len(s.route.Targets) == 1 {
 		s.srv.stats.single.Add(1)
 		if s.once(plan) {
-			return s.alone(plan, func() error { return s.runSingle(plan, &s.route.Targets[0], ps) })
+			return s.alone(plan, backend.TxOptions{}, func() error { return s.runSingle(plan, &s.route.Targets[0], ps) })
 		}
 		return s.runSingle(plan, &s.route.Targets[0], ps)
 	}
 	s.srv.stats.scattered.Add(1)
 	switch {
 	case plan.Rows && s.route.Merge != nil:
-		if s.once(plan) || (plan.Writer || s.fence) && s.tx == nil {
-			return s.alone(plan, func() error { return s.runScatter(plan, ps) })
+		if s.fence && s.tx == nil && !plan.Writer {
+			return s.fenced(plan, ps)
+		}
+		if s.once(plan) || plan.Writer && s.tx == nil {
+			return s.alone(plan, backend.TxOptions{}, func() error { return s.runScatter(plan, ps) })
 		}
 		return s.runScatter(plan, ps)
 	default:
 		if s.tx == nil {
-			return s.alone(plan, func() error { return s.runWrite(plan, ps) })
+			return s.alone(plan, backend.TxOptions{}, func() error { return s.runWrite(plan, ps) })
 		}
 		return s.runWrite(plan, ps)
 	}
@@ -168,9 +171,9 @@ func (s *Session) once(plan *router.Plan) bool {
 // alone runs a statement as a transaction of its own: f answers the client, so
 // it is given no chance to until the transaction is committed: its answer stays
 // in the session until then.
-func (s *Session) alone(plan *router.Plan, f func() error) error {
+func (s *Session) alone(plan *router.Plan, o backend.TxOptions, f func() error) error {
 	level, access, failed := s.nextLevel, s.nextAccess, s.failed
-	s.beginTx(backend.TxOptions{})
+	s.beginTx(o)
 	s.ownTx = true
 	defer func() { s.ownTx = false }()
 	err := f()
@@ -455,6 +458,9 @@ func (s *Session) lost(c *backend.Conn, plan *router.Plan, p *place, err error) 
 func (s *Session) failed1(plan *router.Plan, err error) error {
 	if e := s.settle(true); e != nil {
 		return s.failErr(e)
+	}
+	if s.again && isDeadlock(err) {
+		return errAgain
 	}
 	return s.failErr(err)
 }

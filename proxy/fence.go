@@ -1,8 +1,13 @@
 package proxy
 
 import (
+	"errors"
 	"strings"
+	"time"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/backend"
 	"braid/internal/mysql"
 	"braid/router"
 )
@@ -25,4 +30,32 @@ func (s *Session) setFence(x *router.Set) error {
 	}
 	s.fence = on && !strings.EqualFold(x.Text, "DEFAULT")
 	return nil
+}
+
+// fenceTriesMax bounds how often a fenced read is begun.
+const fenceTriesMax = 50
+
+// errAgain is a statement that ended in a deadlock before its client was told
+// anything, and may be tried again.
+var errAgain = errors.New("deadlock: the statement may be tried again")
+
+func isDeadlock(err error) bool {
+	var e *mysql.Error
+	return errors.As(err, &e) && e.Code == gomysql.ER_LOCK_DEADLOCK
+}
+
+// fenced runs a read on several shards behind the fence, as a transaction of its
+// own. On one server a SELECT under autocommit never ends in a deadlock, so it is
+// tried again when it was the victim of one; the older it gets, the less it will be.
+func (s *Session) fenced(plan *router.Plan, ps *execution) error {
+	defer func() { s.again = false }()
+	began := time.Now()
+	for try := 1; ; try++ {
+		s.again = try < fenceTriesMax
+		err := s.alone(plan, backend.TxOptions{Since: began}, func() error { return s.runScatter(plan, ps) })
+		if err != errAgain {
+			return err
+		}
+		s.srv.stats.retried.Add(1)
+	}
 }

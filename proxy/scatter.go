@@ -75,6 +75,7 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 	for i := range cols {
 		s.logicalColumn(&cols[i], parts, plan)
 	}
+	s.again = false
 	if err := s.writeColumns(cols, 0); err != nil {
 		s.giveUpParts(parts, plan)
 		return err

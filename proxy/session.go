@@ -67,6 +67,7 @@ type Session struct {
 	failed uint64       // statements answered with an error
 	// trackedTx says that the client was told of a transaction that it began.
 	trackedTx bool
+	again     bool // nothing of the answer is written: after a deadlock the statement may be tried again
 	ownTx     bool // the open transaction is the statement's own (autocommit)
 	// waiting says that the transaction is there for its savepoints only: under
 	// autocommit=0 it begins, for all to see, with the first table that is used.

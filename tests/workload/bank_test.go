@@ -49,8 +49,8 @@ func TestBank(t *testing.T) {
 			b.audit(t)
 			b.mu.Lock()
 			defer b.mu.Unlock()
-			t.Logf("%d transfers acknowledged, %d failed, %d of which nobody knew, %d exact sums, %d reads to be retried; killed and cut: %v",
-				b.count(acknowledged), b.count(failed), b.count(unknown), b.mu.sums, b.mu.retries, b.mu.done)
+			t.Logf("%d transfers acknowledged, %d failed, %d of which nobody knew, %d exact sums, %d reads to be retried (%v); killed and cut: %v",
+				b.count(acknowledged), b.count(failed), b.count(unknown), b.mu.sums, b.mu.retries, b.mu.why, b.mu.done)
 			if b.count(acknowledged) < 20 || b.mu.sums < 3 {
 				t.Error("too little went on")
 			}
@@ -85,6 +85,7 @@ type mint struct {
 		next       int
 		sums       int
 		retries    int
+		why        map[string]int // of retries
 		violations int
 		done       map[string]int // what was killed and cut, how often
 	}
@@ -110,7 +111,7 @@ func (b *mint) violated(t *testing.T, format string, args ...any) {
 func newMint(t *testing.T, flavour servers.Flavour) *mint {
 	t.Helper()
 	b := &mint{}
-	b.mu.told, b.mu.done = map[int]outcome{}, map[string]int{}
+	b.mu.told, b.mu.done, b.mu.why = map[int]outcome{}, map[string]int{}, map[string]int{}
 	var addrs []string
 	for i := range bankNodes {
 		s := lab.Server(t, flavour, "node"+strconv.Itoa(i))
@@ -323,6 +324,7 @@ func (b *mint) reader(ctx context.Context, t *testing.T) {
 		switch {
 		case errors.As(err, &e):
 			b.mu.retries++
+			b.mu.why[fmt.Sprintf("%d %s", e.Code, e.Message)]++
 			return nil
 		case err != nil:
 			return err
