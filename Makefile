@@ -11,7 +11,7 @@ E2E = ./tests/...
 # A module of its own (docs/decisions/0003-demo-module.md); its go.mod follows Braid's by itself.
 DEMO = cmd/braid-demo
 
-.PHONY: help build demo check fmt vet staticcheck unit servers test difftest bench bench-gate long bank clean
+.PHONY: help build demo check fmt vet staticcheck unit servers test difftest fuzzdiff bench bench-gate long bank clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
@@ -59,6 +59,12 @@ difftest: servers ## the differential cases; BRAID=dsn PLAIN=dsn for an installa
 bin/bench: build
 	$(GO) build -o bin/bench ./tests/bench
 
+# make fuzzdiff N=5000 SEED=7 makes other statements, or more.
+N ?= 1500
+SEED ?= 1
+fuzzdiff: servers ## N random SELECTs from SEED on, over four shards and on one plain server, both flavours
+	$(GO) test -count=1 -timeout 1h -v ./tests/difftest -run TestRandomStatements -random $(N) -seed $(SEED)
+
 # make bench BENCH='-only points -conns 1,16,64 -floor -profile cpu.prof'; bin/bench -help says more.
 bench: bin/bench ## Braid beside haproxy on null servers, against the goals (5 minutes, a quiet machine)
 	bin/bench -braid bin/braid $(BENCH)
@@ -67,6 +73,7 @@ bench-gate: bin/bench ## fails when a point select costs more than 2.2 times hap
 	bin/bench -braid bin/braid -only points -conns 16 -gate $(BENCH)
 
 long: servers bin/bench ## the sizes of the issues: sysbench, TPC-C, 50 crashes on each flavour, the benchmark's gate (1 hour)
+	$(GO) test -count=1 -timeout 1h -v ./tests/difftest -run TestRandomStatements -random 5000
 	$(GO) test -count=1 -timeout 3h -v ./tests/workload -long
 	bin/bench -braid bin/braid -gate $(BENCH)
 

@@ -20,6 +20,8 @@ type Run struct {
 	MayRefuse, NeverRefuse bool
 	// Wrong hears of each difference.
 	Wrong func(format string, args ...any)
+	// Refused, when not nil, hears of each 1235.
+	Refused func(c *Case, message string)
 	// Noted, when not nil, collects how cases were answered, by their lines.
 	Noted map[int]Note
 
@@ -220,6 +222,9 @@ func (r *Run) one(ctx context.Context, c *Case, prepared bool) error {
 // refusal counts a 1235, and reports it where the file does not allow it.
 func (r *Run) refusal(c *Case, braid *answer, wrong func(format string, args ...any)) {
 	r.note(c, true)
+	if r.Refused != nil {
+		r.Refused(c, braid.err.Message)
+	}
 	if c.Unsupported != Answered && !r.NeverRefuse {
 		r.tally.Unsupported++
 		return

@@ -1,0 +1,106 @@
+package difftest
+
+import (
+	"flag"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/tests/e2e"
+	"braid/tests/servers"
+)
+
+var (
+	randomN    = flag.Int("random", 1500, "TestRandomStatements: how many statements on each flavour, each as text and prepared")
+	randomSeed = flag.Uint64("seed", 1, "TestRandomStatements: the first seed; statement i has seed+i")
+	randomOnly = flag.String("flavour", "", "TestRandomStatements: only this flavour")
+)
+
+// TestRandomStatements compares random SELECTs over four shards with one plain
+// server. A failing one is made shorter as long as it fails.
+func TestRandomStatements(t *testing.T) {
+	var total Tally
+	for _, flavour := range []servers.Flavour{servers.MariaDB, servers.MySQL} {
+		if *randomOnly != "" && *randomOnly != string(flavour) {
+			continue
+		}
+		t.Run(string(flavour), func(t *testing.T) {
+			f, err := Load(filepath.Join("cases", "reads.txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Name = "random"
+			statements := make([]*randomSelect, *randomN)
+			f.Cases = f.Cases[:0]
+			for i := range statements {
+				statements[i] = newRandom(*randomSeed + uint64(i)).statement()
+				f.Cases = append(f.Cases, statements[i].asCase(i))
+			}
+			plain := lab.Server(t, flavour, "plain")
+			e2e.Recreate(t, plain, database)
+			braid := lab.StartBraid(t, e2e.Topology{Flavour: flavour, Nodes: 2, Shards: 4, Database: database, Tables: f.Tables})
+			wrong := map[int]bool{}
+			r := &Run{Braid: options(braid.Addr, gomysql.CLIENT_DEPRECATE_EOF), Plain: options(plain.Addr(), gomysql.CLIENT_DEPRECATE_EOF), Flavour: flavour, MayRefuse: true}
+			r.Wrong = func(format string, args ...any) {
+				if len(args) > 1 {
+					if line, ok := args[1].(int); ok {
+						wrong[line] = true
+					}
+				}
+			}
+			reasons := map[string]int{}
+			r.Refused = func(c *Case, message string) { reasons[message]++ }
+			tally, err := r.File(t.Context(), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total.Add(tally)
+			for i, q := range statements {
+				if wrong[i] {
+					short, report := shrink(t, r, f, q)
+					t.Errorf("seed %d: %s\nshorter: %s\n%s", *randomSeed+uint64(i), q, short, report)
+				}
+			}
+			for reason, n := range reasons {
+				t.Logf("refused %d times: %s", n, reason)
+			}
+			t.Logf("%s, random: %s", flavour, tally)
+		})
+	}
+	fmt.Println(total)
+}
+
+// shrink leaves pieces of a failing statement out as long as it still fails.
+func shrink(t *testing.T, r *Run, f *File, q *randomSelect) (*randomSelect, string) {
+	t.Helper()
+	report := ""
+	fails := func(q *randomSelect) bool {
+		text := ""
+		try := *r
+		try.Wrong = func(format string, args ...any) { text = fmt.Sprintf(format, args...) }
+		g := *f
+		g.Setup, g.Tables, g.Cases = nil, nil, []Case{q.asCase(0)}
+		if _, err := try.File(t.Context(), &g); err != nil {
+			return false
+		}
+		if text != "" {
+			report = text
+		}
+		return text != ""
+	}
+	if !fails(q) {
+		return q, "(does not fail a second time)"
+	}
+	for again := true; again; {
+		again = false
+		for _, s := range q.shorter() {
+			if fails(s) {
+				q, again = s, true
+				break
+			}
+		}
+	}
+	return q, report
+}
