@@ -98,6 +98,9 @@ func (q *randomSelect) asCase(line int) Case {
 	if q.total {
 		c.Order = OrderAll
 	}
+	if len(q.group) > 0 {
+		c.Ignore = append(c.Ignore, "length") // of a DOUBLE, by a temporary table
+	}
 	return c
 }
 
