@@ -80,6 +80,9 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 	case router.KindLocal:
 		return s.local(plan, q, ps)
 	}
+	if len(plan.System) > 0 {
+		return s.readSystem(plan, q, ps)
+	}
 	if plan.ImplicitCommit {
 		if err := s.commitOpen(); err != nil {
 			return s.failErr(err)

@@ -33,9 +33,14 @@ const answerRowsMax = 1 << 20
 // whole answer. ps is set for an execution of a prepared statement, whose
 // answer is in the binary protocol.
 func (s *Session) forward(p *place, text []byte, ps *execution) (*nodeAnswer, error) {
+	return s.forwardTarget(p, &router.Target{Text: text}, ps)
+}
+
+// forwardTarget is forward for a target that a plan made.
+func (s *Session) forwardTarget(p *place, t *router.Target, ps *execution) (*nodeAnswer, error) {
 	var a *nodeAnswer
 	err := s.onPlace(p, func(c *backend.Conn, need *backend.Need) (err error) {
-		a, err = s.collect(c, need, text, ps)
+		a, err = s.collect(c, need, t, ps)
 		return err
 	})
 	if err != nil {
@@ -50,17 +55,22 @@ func (s *Session) forward(p *place, text []byte, ps *execution) (*nodeAnswer, er
 }
 
 // collect runs a statement on c and reads the answer whole.
-func (s *Session) collect(c *backend.Conn, need *backend.Need, text []byte, ps *execution) (*nodeAnswer, error) {
-	if ps == nil {
-		if err := c.Send(need, gomysql.COM_QUERY, text); err != nil {
+func (s *Session) collect(c *backend.Conn, need *backend.Need, t *router.Target, ps *execution) (*nodeAnswer, error) {
+	switch {
+	case ps == nil:
+		if err := c.Send(need, gomysql.COM_QUERY, t.Text); err != nil {
 			return nil, err
 		}
-	} else {
-		st, err := c.Prepare(need, text)
+	case ps.named:
+		if err := s.sendNamed(c, need, t, ps); err != nil {
+			return nil, err
+		}
+	default:
+		st, err := c.Prepare(need, t.Text)
 		if err != nil {
 			return nil, err
 		}
-		if err := c.SendExecute(need, st, ps.args(&router.Target{}, len(st.Params))); err != nil {
+		if err := c.SendExecute(need, st, ps.args(t, len(st.Params))); err != nil {
 			return nil, err
 		}
 	}
@@ -68,7 +78,7 @@ func (s *Session) collect(c *backend.Conn, need *backend.Need, text []byte, ps *
 	if err != nil {
 		return nil, err
 	}
-	a := &nodeAnswer{binary: ps != nil}
+	a := &nodeAnswer{binary: ps.binary()}
 	switch first[0] {
 	case 0xff:
 		return nil, mysql.ParseError(first)
@@ -94,7 +104,7 @@ func (s *Session) collect(c *backend.Conn, need *backend.Need, text []byte, ps *
 				return nil, err
 			}
 			if bytesLeft -= len(row); bytesLeft < 0 || len(a.rows) == answerRowsMax {
-				return nil, fmt.Errorf("the answer to %.60q is too large: %w", text, mysql.ErrMalformed)
+				return nil, fmt.Errorf("the answer to %.60q is too large: %w", t.Text, mysql.ErrMalformed)
 			}
 			values, err := splitRow(a.columns, row, a.binary)
 			if err != nil {

@@ -129,6 +129,9 @@ func (s *Session) describe(ps *prepared) (params, columns []mysql.Column, err er
 		return s.describeLocal(plan, q)
 	}
 	text, shard := plan.Describe(q)
+	if len(plan.System) > 0 {
+		text = q.Text
+	}
 	p := s.place(plan, shard)
 	if p.node == nil {
 		return nil, nil, mysql.Errorf(1105, "no node can be used: every database's schema is unread; see the log")

@@ -45,7 +45,7 @@ func (s *Session) evaluateWith(expression string, vals []router.Param) (cell, er
 	var out cell
 	err = s.onPlace(&p, func(c *backend.Conn, need *backend.Need) error {
 		ex := execution{ps: &prepared{params: len(vals)}, vals: vals}
-		if _, err := s.collect(c, need, []byte("SET @braid_value="+expression), &ex); err != nil {
+		if _, err := s.collect(c, need, &router.Target{Text: []byte("SET @braid_value=" + expression)}, &ex); err != nil {
 			return err
 		}
 		c.Tainted = true

@@ -87,6 +87,10 @@ func (s *Session) showOn(sh *router.Show, q *router.Query) (*shown, error) {
 	case "tables", "full tables", "triggers", "events", "create database", "create table", "create view", "columns", "full columns", "index",
 		"create procedure", "create function", "create trigger", "create event":
 	default:
+		var e *mysql.Error
+		if err := s.askSyntax(q, router.SyntaxError(string(q.Text), 0, s.mariadb())); errors.As(err, &e) && e.Code != 1235 {
+			return nil, err
+		}
 		return nil, unsupportedShow(sh, "")
 	}
 	name := sh.Database
@@ -97,6 +101,12 @@ func (s *Session) showOn(sh *router.Show, q *router.Query) (*shown, error) {
 		return nil, mysql.Errorf(1046, "No database selected")
 	}
 	if e := s.gen.checkDatabase(s.user, s.host, name); e != nil {
+		if e.Code == gomysql.ER_BAD_DB_ERROR {
+			// Servers word it differently; what a node has under that name does not exist.
+			if _, err := s.forward(&home, q.Text, nil); err != nil {
+				return nil, err
+			}
+		}
 		return nil, e
 	}
 	db := s.gen.topology.Databases[name]

@@ -184,13 +184,19 @@ func (a *analysis) noTables(f *found, p *Plan, body *readBody) (planned, error) 
 	if db == nil {
 		return planned{}, mysql.Errorf(1046, "No database selected")
 	}
-	if f.system != "" && !db.SamePhysical {
-		return planned{}, refuse("tables of " + f.system + " where shards have schemas of other names")
-	}
 	f.db = db
 	base, err := f.baseEdits()
 	if err != nil {
 		return planned{}, err
+	}
+	if f.system != "" {
+		edits, tables, err := f.systemEdits()
+		if err != nil {
+			return planned{}, err
+		}
+		base = sortEdits(append(base, edits...))
+		p.System = tables
+		body.sources = []source{{name: f.system}}
 	}
 	if len(base) > 0 {
 		body.single = f.shape.slice(0, len(f.shape.text), base)

@@ -236,8 +236,16 @@ func (f *found) find(t *ast.TableName) (*Table, error) {
 	db := f.topology.Databases[name]
 	if db == nil {
 		if systemSchema(name) {
+			if f.system != "" && !strings.EqualFold(f.system, name) {
+				return nil, refuse("tables of " + f.system + " together with those of " + name)
+			}
 			f.system = name
 			return nil, nil
+		}
+		for _, any := range f.topology.Databases {
+			if any.Flavour == MariaDB {
+				return nil, mysql.Errorf(1146, "Table '%s.%s' doesn't exist", name, t.Name.O)
+			}
 		}
 		return nil, mysql.Errorf(1049, "Unknown database '%s'", name)
 	}

@@ -47,6 +47,11 @@ type Plan struct {
 	IDs         *Table
 	MayKeepRows bool
 
+	// System are the tables of information_schema that it reads, as the client
+	// spells them.
+	// Before Bind, Facts.System has what stands for each.
+	System []string
+
 	body planBody // what Bind works on; router's own
 }
 
@@ -178,4 +183,7 @@ type Facts struct {
 	LastInsertID uint64
 	RowCount     int64
 	FoundRows    uint64
+	// System is by which table expression each table of information_schema is
+	// read, by name as in Plan.System.
+	System map[string]string
 }

@@ -47,3 +47,18 @@ func replace(text string, toks []token, with string, matches func(i int) bool) s
 	b.WriteString(text[at:])
 	return b.String()
 }
+
+// ShowsColumns tells whether a statement may use one of the columns: it has the
+// name, or a * that is no COUNT(*).
+func ShowsColumns(text string, mode Mode, charset string, names ...string) bool {
+	if HasIdentifier(text, mode, charset, names...) != "" {
+		return true
+	}
+	toks := tokenize(text, mode, charset)
+	for i, t := range toks {
+		if t.is(text, '*') && (i == 0 || !toks[i-1].is(text, '(')) {
+			return true
+		}
+	}
+	return false
+}

@@ -15,6 +15,7 @@ const (
 	segName             // the same inside of back quotes
 	segLimit            // the limit for a shard: count + offset
 	segFact             // one of the session's facts
+	segSystem           // what stands for a table of information_schema
 	segRows             // the rows of a shard's part of an INSERT
 	segID               // the row's id from a sequence, or, where it has its own, alt
 	segComputed         // value n of those a node made for the row
@@ -54,6 +55,8 @@ func (t template) String() string {
 			b.WriteString("{" + strconv.Itoa(s.n) + "}")
 		case segLimit:
 			b.WriteString("{limit}")
+		case segSystem:
+			b.WriteString("{" + s.text + "}")
 		case segFact:
 			b.WriteString("{" + factNames[s.n] + "}")
 		case segRows:

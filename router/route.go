@@ -239,6 +239,8 @@ func (w *writer) template(t template) {
 			w.name(s.n)
 		case segLimit:
 			w.limitNumber(s.n)
+		case segSystem:
+			w.r.buf = append(w.r.buf, w.q.Facts.System[s.text]...)
 		case segFact:
 			w.fact(fact(s.n))
 		case segID:
