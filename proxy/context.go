@@ -187,6 +187,9 @@ func (s *Session) setOne(x *router.Set) error {
 	}
 	switch x.Scope {
 	case router.ScopeGlobal, router.ScopePersist:
+		if _, err := s.ask("SELECT @@global." + quoteIdentifier(x.Name)); err != nil {
+			return err // there is none
+		}
 		return mysql.Errorf(1227, "Access denied; Braid does not change global variables of the nodes: set %s in their configuration", x.Name)
 	case router.ScopeNext:
 		if s.tx != nil {

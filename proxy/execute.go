@@ -504,7 +504,7 @@ func (s *Session) send(c *backend.Conn, plan *router.Plan, p *place, t *router.T
 }
 
 func (s *Session) sendOnly(c *backend.Conn, need *backend.Need, plan *router.Plan, t *router.Target, ps *execution) error {
-	if plan.AutoIncrement && !plan.GeneratesID {
+	if plan.AutoIncrement && !plan.GeneratesID || plan.SetsID {
 		// Whether the statement sets LAST_INSERT_ID() can then be seen behind it.
 		if err := c.Queue("SET last_insert_id=" + strconv.FormatUint(s.facts.LastInsertID, 10)); err != nil {
 			return err
@@ -551,6 +551,13 @@ func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *re
 			return err
 		}
 		s.facts.FoundRows = parseUint(rows[0][0])
+	}
+	if plan.SetsID {
+		rows, err := c.Query("SELECT LAST_INSERT_ID()", 1)
+		if err != nil {
+			return err
+		}
+		s.facts.LastInsertID = parseUint(rows[0][0])
 	}
 	if r.ok.InsertID != 0 && (plan.IDs == nil || plan.AutoIncrement) {
 		if plan.GeneratesID {

@@ -152,15 +152,20 @@ func (a *analysis) drop(f *found, verb string, n *ast.DropTableStmt) (planned, e
 	}
 	p, err := a.schemaChange(f, verb, n.Tables, n.IfExists)
 	if e, ok := err.(*mysql.Error); ok && e.Code == 1146 {
-		name := f.q.Database
+		var unknown []string
 		for _, t := range n.Tables {
-			if t.Schema.O != "" {
-				name = t.Schema.O
+			name := t.Schema.O
+			if name == "" {
+				name = f.q.Database
 			}
 			if db := a.r.topology.Databases[name]; db != nil && db.Table(t.Name.O) == nil {
-				return p, mysql.Errorf(1051, "Unknown table '%s.%s'", name, t.Name.O)
+				unknown = append(unknown, name+"."+t.Name.O)
 			}
 		}
+		if len(unknown) < len(n.Tables) && a.flavour == MariaDB {
+			return p, refuse(verb + " of several, one of which does not exist") // MariaDB drops the others
+		}
+		return p, mysql.Errorf(1051, "Unknown table '%s'", strings.Join(unknown, ","))
 	}
 	return p, err
 }

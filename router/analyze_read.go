@@ -123,6 +123,7 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 	if plain && sel.SelectIntoOpt != nil {
 		p.Rows = false
 	}
+	p.SetsID = f.setsID
 	body := &readBody{}
 	if len(f.refs) == 0 {
 		return a.noTables(f, p, body)
@@ -153,6 +154,9 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 		return planned{plan: p}, nil
 	}
 	body.several = f.acrossShards(body.sources)
+	if body.several == nil && f.setsID {
+		body.several = refuse("LAST_INSERT_ID(expression) over several shards")
+	}
 	if body.several == nil && !plain {
 		body.several = refuse("unions over several shards")
 	}

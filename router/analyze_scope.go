@@ -71,6 +71,7 @@ type found struct {
 	aggregates    map[*block][]*ast.AggregateFuncExpr
 	locking       bool
 	locks         bool   // GET_LOCK and its like
+	setsID        bool   // LAST_INSERT_ID(expression)
 	elsewhere     bool   // the text is for a connection in another schema
 	bare          []edit // the base edits without names for select items
 }
@@ -113,8 +114,14 @@ func (f *found) Enter(n ast.Node) (ast.Node, bool) {
 			f.unstable = strings.ToUpper(name) + "()"
 		}
 		switch name {
-		case "get_lock", "release_lock", "release_all_locks", "is_free_lock", "is_used_lock":
+		case "get_lock", "release_lock", "release_all_locks", "is_free_lock":
 			f.locks = true
+		case "is_used_lock":
+			if f.err == nil {
+				f.err = refuse("IS_USED_LOCK()") // it tells a node's connection id
+			}
+		case "last_insert_id":
+			f.setsID = f.setsID || len(n.Args) > 0
 		}
 		if n.Schema.L != "" {
 			f.unstable = "stored function"

@@ -101,6 +101,8 @@ func newGather(f *found, sources []source, stmt ast.StmtNode) (*gatherPlan, *mys
 		return nil, refuse("user variables where the rows of several shards have to meet")
 	case f.unstable == "stored function":
 		return nil, refuse("stored functions where the rows of several shards have to meet")
+	case f.setsID:
+		return nil, refuse("LAST_INSERT_ID(expression) over several shards")
 	case f.locks:
 		return nil, refuse("GET_LOCK() and its like together with tables")
 	case f.system != "":

@@ -38,6 +38,9 @@ type Plan struct {
 	// is left out, so that the insert id in the node's OK is LAST_INSERT_ID()
 	// (rule D7); in every other case the proxy asks the node.
 	GeneratesID bool
+	// SetsID says that it reads with LAST_INSERT_ID(expression) in it, which sets
+	// what LAST_INSERT_ID() answers.
+	SetsID bool
 	// AutoIncrement says that the table written to has an AUTO_INCREMENT column
 	// whose ids the node gives.
 	AutoIncrement bool
