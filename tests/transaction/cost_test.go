@@ -1,0 +1,195 @@
+package transaction
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"braid/conf"
+	"braid/tests/e2e"
+	"braid/tests/servers"
+	"braid/tests/wire"
+)
+
+// throughRelays makes Braid reach its nodes through relays that count.
+func throughRelays(t testing.TB, relays *[]*e2e.Relay) func(*conf.Config) {
+	return func(c *conf.Config) {
+		*relays = nil
+		for i := range c.Nodes {
+			r := e2e.StartRelay(t, c.Nodes[i].Primary)
+			*relays = append(*relays, r)
+			c.Nodes[i].Primary = r.Addr
+		}
+		c.Recovery.Interval = conf.Duration(time.Hour) // it would be counted
+	}
+}
+
+// A transaction on one shard costs the node what the client's own commands
+// would: no more round trips, and nothing at all on the other node.
+func TestPacketsOfOneShard(t *testing.T) {
+	var relays []*e2e.Relay
+	eachWith(t, func(c *conf.Config) { throughRelays(t, &relays)(c) }, func(t *testing.T, w *world) {
+		c := w.client(t)
+		x := w.at[1][0]
+		texts := []string{"BEGIN", update(x, 1), fmt.Sprintf("SELECT v FROM acc WHERE id=%d", x), update(x, -1), "SAVEPOINT a", update(x, 1), "COMMIT"}
+		c.ok(texts...) // the connection's first transaction asks the node who it is
+		for _, how := range []string{"COMMIT", "ROLLBACK"} {
+			texts[len(texts)-1] = how
+			for _, r := range relays {
+				r.Reset()
+			}
+			c.ok(texts...)
+			if got := relays[1].Traffic(); got.RoundTrips > len(texts) || got.Connections > 0 {
+				t.Errorf("%s: %d round trips and %d new connections for %d commands of the client's: %q", how, got.RoundTrips, got.Connections, len(texts), relays[1].Commands())
+			}
+			if got := relays[0].Traffic(); got.FromClient.Packets != 0 {
+				t.Errorf("%s: the other node got %q", how, relays[0].Commands())
+			}
+		}
+	})
+}
+
+// A transaction on two nodes: each phase of its commit is one round trip, and
+// goes to all nodes at once.
+func TestPacketsOfTwoNodes(t *testing.T) {
+	var relays []*e2e.Relay
+	eachWith(t, func(c *conf.Config) { throughRelays(t, &relays)(c) }, func(t *testing.T, w *world) {
+		c := w.client(t)
+		begin := []string{"BEGIN", update(w.at[0][0], 1), update(w.at[1][0], -1)}
+		c.ok(append(slices.Clone(begin), "COMMIT")...)
+		c.ok(begin...)
+		for _, r := range relays {
+			r.Reset()
+		}
+		c.ok("COMMIT")
+		for i, want := range []int{2, 2} { // decision and COMMIT; XA PREPARE and XA COMMIT
+			if got := relays[i].Traffic().RoundTrips; got != want {
+				t.Errorf("COMMIT took %d round trips on node %d, want %d: %q", got, i, want, relays[i].Commands())
+			}
+		}
+		for slow, expect := range []string{"XA PREPARE", "INSERT INTO braid.decision"} {
+			c.ok(begin...)
+			for _, r := range relays {
+				r.Reset()
+			}
+			if err := w.braid.Nodes[slow].Pause(); err != nil {
+				t.Fatal(err)
+			}
+			done := c.later("COMMIT")
+			until(t, expect+" is sent while the other node does not answer", func() bool {
+				return strings.Contains(strings.Join(relays[1-slow].Commands(), "\n"), expect)
+			})
+			if err := w.braid.Nodes[slow].Continue(); err != nil {
+				t.Fatal(err)
+			}
+			if code := <-done; code != 0 {
+				t.Errorf("COMMIT: %d", code)
+			}
+		}
+		if got := c.one("SELECT SUM(v) FROM acc"); got != "0" {
+			t.Errorf("sum %s", got)
+		}
+	})
+}
+
+// BenchmarkCommit compares COMMIT on two nodes with COMMIT on one, by turns, on
+// nodes that write their logs through to the disk; the figures are medians in
+// microseconds, and their ratio, of COMMIT and of the whole transaction.
+func BenchmarkCommit(b *testing.B) {
+	durable := e2e.NewLabWith(servers.Options{Args: []string{"--innodb-flush-log-at-trx-commit=1"}})
+	defer func() {
+		if err := durable.Close(); err != nil {
+			b.Error(err)
+		}
+	}()
+	benchEach(b, durable, func(b *testing.B, c *wire.Conn, one, two [2]int) {
+		var took, whole [2][]time.Duration
+		n := 0
+		for b.Loop() {
+			for i, ids := range [][2]int{one, two} {
+				n++
+				begin := time.Now()
+				for _, text := range []string{"BEGIN", update(ids[0], n), update(ids[1], n)} {
+					mustQuery(b, c, text)
+				}
+				start := time.Now()
+				mustQuery(b, c, "COMMIT")
+				took[i] = append(took[i], time.Since(start))
+				whole[i] = append(whole[i], time.Since(begin))
+			}
+		}
+		report(b, took, "one-node", "two-nodes", "ratio")
+		report(b, whole, "transaction-one-node", "transaction-two-nodes", "transaction-ratio")
+	})
+}
+
+// BenchmarkReadFence compares a sum over all shards with and without the fence.
+func BenchmarkReadFence(b *testing.B) {
+	benchEach(b, lab, func(b *testing.B, c *wire.Conn, _, _ [2]int) {
+		var took [2][]time.Duration
+		for b.Loop() {
+			for i, fence := range []string{"0", "1"} {
+				mustQuery(b, c, "SET braid_read_fence="+fence)
+				start := time.Now()
+				mustQuery(b, c, "SELECT SUM(v) FROM acc")
+				took[i] = append(took[i], time.Since(start))
+			}
+		}
+		report(b, took, "plain", "fenced", "ratio")
+	})
+}
+
+func report(b *testing.B, took [2][]time.Duration, names ...string) {
+	var median [2]float64
+	for i, list := range took {
+		slices.Sort(list)
+		median[i] = float64(list[len(list)/2]) / float64(time.Microsecond)
+		b.ReportMetric(median[i], names[i]+"-µs")
+	}
+	b.ReportMetric(median[1]/median[0], names[2])
+	b.ReportMetric(0, "ns/op")
+}
+
+func mustQuery(b *testing.B, c *wire.Conn, text string) {
+	b.Helper()
+	if results, err := c.Query(text); err != nil || results[0].Err != nil {
+		b.Fatalf("%s: %v", text, err)
+	}
+}
+
+// benchEach gives f a connection over two nodes with table acc, two ids on one
+// node, and one on each.
+func benchEach(b *testing.B, lab *e2e.Lab, f func(b *testing.B, c *wire.Conn, one, two [2]int)) {
+	for _, flavour := range []servers.Flavour{servers.MariaDB, servers.MySQL} {
+		b.Run(string(flavour), func(b *testing.B) {
+			braid := lab.StartBraid(b, e2e.Topology{Flavour: flavour, Nodes: 2, Shards: 4,
+				Tables: []conf.Table{{Name: "acc", Kind: "sharded", Key: []string{"id"}}}})
+			c, err := wire.Connect(b.Context(), braid.Wire())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer braid.Stop()
+			defer c.Close()
+			mustQuery(b, c, "CREATE TABLE acc(id INT PRIMARY KEY, v INT NOT NULL)")
+			for id := range rowsMax {
+				mustQuery(b, c, fmt.Sprintf("INSERT INTO acc VALUES (%d,0)", id))
+			}
+			var at [2][]int
+			for i, place := range braid.Shards() {
+				db := e2e.Open(b, place.Node, place.Schema)
+				for id := range rowsMax {
+					var n int
+					if err := db.QueryRowContext(b.Context(), "SELECT COUNT(*) FROM acc WHERE id=?", id).Scan(&n); err != nil {
+						b.Fatal(err)
+					}
+					if n == 1 {
+						at[i%2] = append(at[i%2], id)
+					}
+				}
+			}
+			f(b, c, [2]int{at[0][0], at[0][1]}, [2]int{at[0][2], at[1][0]})
+		})
+	}
+}
