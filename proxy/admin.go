@@ -39,7 +39,7 @@ func adminCommands() []adminCommand {
 		{"SHOW TABLES", "each table: where its rows live, and by which key", (*admin).showTables},
 		{"SHOW SESSIONS", "each client: what it runs, since when, in a transaction or not", (*admin).showSessions},
 		{"SHOW PLANS", "cached plans: statement, plan, hits", (*admin).showPlans},
-		{"SHOW TRANSACTIONS", "open transactions: age, legs, writers", (*admin).showTransactions},
+		{"SHOW TRANSACTIONS", "open transactions: age, legs, writers, whose, how many statements so far, what they do", (*admin).showTransactions},
 		{"SHOW XA", "prepared branches on the nodes, with the decision where there is one", (*admin).showXA},
 		{"SHOW CONFIG", "the configuration in force, secrets masked", (*admin).showConfig},
 		{"SHOW STATS", "counters since the start", (*admin).showStats},

@@ -169,11 +169,16 @@ func (a *admin) showPlans(_ []string, s *adminSession) (*resultSet, error) {
 }
 
 func (a *admin) showTransactions(_ []string, s *adminSession) (*resultSet, error) {
-	r := s.table("gtrid,age,nodes,writers")
+	r := s.table("gtrid,age,nodes,writers,session,statements,state")
 	open := a.srv.tx.Open()
 	sort.Slice(open, func(i, j int) bool { return open[i].Began.Before(open[j].Began) })
 	for _, t := range open {
-		r.add(t.GTRID, age(t.Began), strings.Join(t.Nodes, ","), strings.Join(t.Writers, ","))
+		state := t.State
+		if !t.Since.IsZero() {
+			state += " for " + age(t.Since)
+		}
+		r.add(t.GTRID, age(t.Began), strings.Join(t.Nodes, ","), strings.Join(t.Writers, ","),
+			strconv.FormatUint(t.Session, 10), strconv.Itoa(t.Statements), state)
 	}
 	return r, nil
 }

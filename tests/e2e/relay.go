@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"net"
 	"sync"
 	"testing"
@@ -22,6 +23,8 @@ type Relay struct {
 		commands []string
 		conns    map[net.Conn]bool
 		closed   bool
+		hold     string        // "": nothing is to be held
+		held     chan struct{} // closed by Release; nil: nothing is held
 	}
 }
 
@@ -58,6 +61,7 @@ func StartRelay(t testing.TB, target string) *Relay {
 // Close ends the relay and all its connections. It may be called early and more than once.
 func (r *Relay) Close() {
 	r.listener.Close()
+	r.Release()
 	r.mu.Lock()
 	r.mu.closed = true
 	r.mu.Unlock()
@@ -72,6 +76,43 @@ func (r *Relay) Cut() {
 	for c := range r.mu.conns {
 		c.Close()
 	}
+}
+
+// Hold keeps back the next thing that a client sends with that text in it, and
+// all that it sends afterwards, until Release. Others are not held.
+func (r *Relay) Hold(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mu.hold = text
+}
+
+// Held tells whether something is being held.
+func (r *Relay) Held() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.held != nil
+}
+
+// Release passes on what is held, unless its connection was cut meanwhile.
+func (r *Relay) Release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.held != nil {
+		close(r.mu.held)
+		r.mu.held = nil
+	}
+	r.mu.hold = ""
+}
+
+// holding returns what to wait for before p is passed on, nil for nothing.
+func (r *Relay) holding(p []byte) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mu.hold == "" || !bytes.Contains(p, []byte(r.mu.hold)) {
+		return nil
+	}
+	r.mu.hold, r.mu.held = "", make(chan struct{})
+	return r.mu.held
 }
 
 // Reset sets the counters to nothing.
@@ -157,6 +198,11 @@ func (r *Relay) pass(from, to net.Conn, l *link, fromClient bool) {
 		if n > 0 {
 			// Counted before it is passed on, so that whoever has the answer finds it counted.
 			l.count(&f, buf[:n], fromClient)
+			if fromClient {
+				if held := r.holding(buf[:n]); held != nil {
+					<-held
+				}
+			}
 			if _, err := to.Write(buf[:n]); err != nil {
 				return
 			}
