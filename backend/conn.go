@@ -196,6 +196,36 @@ func (c *Conn) bring(need *Need) error {
 	return nil
 }
 
+// cleanse queues a COM_RESET_CONNECTION when the connection, which comes from
+// the pool, has user variables that vars lacks.
+func (c *Conn) cleanse(vars *Vars) error {
+	if c.vars == vars || !vars.strays(c.vars) {
+		return nil
+	}
+	return c.queueReset()
+}
+
+// queueReset makes the connection as a fresh one in its schema.
+func (c *Conn) queueReset() error {
+	if err := c.WriteCommand(gomysql.COM_RESET_CONNECTION, nil); err != nil {
+		return err
+	}
+	c.vars, c.autocommit, c.stmts = nil, autocommitUnknown, stmtCache{}
+	c.identity = "" // its low wait_timeout (rule T8) is gone too
+	return c.queue(1)
+}
+
+// Reset makes the connection as a fresh one: what the node holds for it
+// (temporary tables, locks, variables, an open transaction) is gone when it
+// returns. An error means that the connection must be destroyed.
+func (c *Conn) Reset() error {
+	if err := c.queueReset(); err != nil {
+		return err
+	}
+	c.Tainted = false
+	return c.Confirm()
+}
+
 // Bring brings the connection to need and waits until the node has confirmed it.
 func (c *Conn) Bring(need *Need) error {
 	if err := c.bring(need); err != nil {
@@ -232,66 +262,79 @@ func (c *Conn) First() ([]byte, error) {
 // Exec runs a statement of Braid's own that gives no rows. The answer was
 // read whole when it returns; an *mysql.Error leaves the connection usable.
 func (c *Conn) Exec(text string) (mysql.OK, error) {
-	_, ok, err := c.run(text, 0)
+	_, _, ok, err := c.run(text, 0)
 	return ok, err
 }
 
 // Query runs a statement of Braid's own and returns its rows as text, NULL as
 // nil. More than rowsMax rows are an error.
 func (c *Conn) Query(text string, rowsMax int) ([][][]byte, error) {
-	rows, _, err := c.run(text, rowsMax)
+	_, rows, _, err := c.run(text, rowsMax)
 	return rows, err
 }
 
-func (c *Conn) run(text string, rowsMax int) ([][][]byte, mysql.OK, error) {
+// QueryColumns is Query that tells the columns' definitions too.
+func (c *Conn) QueryColumns(text string, rowsMax int) ([]mysql.Column, [][][]byte, error) {
+	columns, rows, _, err := c.run(text, rowsMax)
+	return columns, rows, err
+}
+
+func (c *Conn) run(text string, rowsMax int) ([]mysql.Column, [][][]byte, mysql.OK, error) {
 	if err := c.WriteCommand(gomysql.COM_QUERY, []byte(text)); err != nil {
-		return nil, mysql.OK{}, err
+		return nil, nil, mysql.OK{}, err
 	}
 	c.mainSeq = c.Seq()
 	if err := c.Flush(); err != nil {
-		return nil, mysql.OK{}, err
+		return nil, nil, mysql.OK{}, err
 	}
 	first, err := c.First()
 	if err != nil {
-		return nil, mysql.OK{}, err
+		return nil, nil, mysql.OK{}, err
 	}
 	switch first[0] {
 	case 0:
 		ok, err := mysql.ParseOK(first, false)
-		return nil, ok, err
+		return nil, nil, ok, err
 	case 0xff:
-		return nil, mysql.OK{}, mysql.ParseError(first)
+		return nil, nil, mysql.OK{}, mysql.ParseError(first)
 	}
 	n, _, k := mysql.LenEncInt(first)
 	if k == 0 {
-		return nil, mysql.OK{}, mysql.ErrMalformed
+		return nil, nil, mysql.OK{}, mysql.ErrMalformed
 	}
+	columns := make([]mysql.Column, 0, min(n, 4096))
 	for range n {
-		if _, err := c.ReadPacket(); err != nil {
-			return nil, mysql.OK{}, err
+		p, err := c.ReadPacket()
+		if err != nil {
+			return nil, nil, mysql.OK{}, err
 		}
+		col, err := mysql.ParseColumn(p)
+		if err != nil {
+			return nil, nil, mysql.OK{}, err
+		}
+		columns = append(columns, col)
 	}
 	var rows [][][]byte
 	for {
 		p, err := c.ReadPacket()
 		if err != nil {
-			return nil, mysql.OK{}, err
+			return nil, nil, mysql.OK{}, err
 		}
 		if p[0] == 0xff {
-			return nil, mysql.OK{}, mysql.ParseError(p)
+			return nil, nil, mysql.OK{}, mysql.ParseError(p)
 		}
 		if p[0] == 0xfe && len(p) < mysql.PacketMax {
 			ok, err := mysql.ParseOK(p, false)
-			return rows, ok, err
+			return columns, rows, ok, err
 		}
 		if len(rows) == rowsMax {
-			return nil, mysql.OK{}, fmt.Errorf("node %s: more than %d rows from %q", c.node.name, rowsMax, text)
+			return nil, nil, mysql.OK{}, fmt.Errorf("node %s: more than %d rows from %q", c.node.name, rowsMax, text)
 		}
 		row := make([][]byte, 0, n)
 		for len(p) > 0 {
 			s, null, k := mysql.LenEncString(p)
 			if k == 0 {
-				return nil, mysql.OK{}, mysql.ErrMalformed
+				return nil, nil, mysql.OK{}, mysql.ErrMalformed
 			}
 			if null {
 				row = append(row, nil)

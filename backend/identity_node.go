@@ -51,7 +51,7 @@ func (f *nodeFacts) decides(identity string) bool {
 // ownSession makes a connection of Braid's own independent of the server's
 // global settings; short waits, since recovery comes again.
 func ownSession(c *Conn) error {
-	isolation := wireName("transaction_isolation", c.node.MariaDB())
+	isolation := WireName("transaction_isolation", c.node.MariaDB())
 	_, err := c.Exec("SET SESSION autocommit=1,innodb_lock_wait_timeout=2,lock_wait_timeout=5,sql_mode='',sql_safe_updates=0,time_zone='+00:00'," +
 		isolation + "='READ-COMMITTED'")
 	return err
@@ -101,9 +101,9 @@ func ensureTables(c *Conn) error {
 // own; MariaDB's is the one in braid.node.
 func identityQuery(mariadb bool) string {
 	if mariadb {
-		return "SELECT identity,CONNECTION_ID() FROM braid.node WHERE id=1"
+		return "SELECT identity,CONNECTION_ID() FROM braid.node WHERE id=1 LIMIT 1"
 	}
-	return "SELECT @@server_uuid,CONNECTION_ID()"
+	return "SELECT @@server_uuid,CONNECTION_ID() LIMIT 1" // against the session's sql_select_limit
 }
 
 // parseIdentity reads identityQuery's answer; identity is empty when the node

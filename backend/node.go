@@ -138,7 +138,7 @@ func (n *Node) Get(ctx context.Context, foundRows bool, schema string, vars *Var
 		n.mu.Lock()
 		if c := n.pick(foundRows, schema, vars, w != nil); c != nil {
 			n.mu.Unlock()
-			if time.Since(c.lastUsed) > idleCheckAfter && !c.alive() {
+			if time.Since(c.lastUsed) > idleCheckAfter && !c.alive() || c.cleanse(vars) != nil {
 				c.Destroy()
 				continue
 			}
@@ -183,7 +183,7 @@ func (n *Node) Idle(foundRows bool, schema string, vars *Vars) *Conn {
 		n.mu.Lock()
 		c := n.pick(foundRows, schema, vars, false)
 		n.mu.Unlock()
-		if c == nil || time.Since(c.lastUsed) <= idleCheckAfter || c.alive() {
+		if c == nil || (time.Since(c.lastUsed) <= idleCheckAfter || c.alive()) && c.cleanse(vars) == nil {
 			return c
 		}
 		c.Destroy()

@@ -421,6 +421,15 @@ func (t *Tx) open(ctx context.Context, l *leg, vars *Vars) (gtrid string, err er
 	return gtrid, nil
 }
 
+// Pin says that the session keeps a leg's connection from now on: the
+// transaction's end leaves it to the session. Of any other connection it says
+// nothing.
+func (t *Tx) Pin(c *Conn) {
+	if l := t.legOf(c); l != nil {
+		l.pinned = true
+	}
+}
+
 // notReady is the refusal of a transaction over several nodes one of which
 // cannot take part.
 func (t *Tx) notReady(n *Node, err error) error {

@@ -118,6 +118,20 @@ func fromList(m []Var) *Vars {
 	return &Vars{list: m, key: b.String(), user: user}
 }
 
+// strays tells whether have sets a user variable that v does not. Such a
+// variable cannot be unset by SET: even NULL has a type that shows.
+func (v *Vars) strays(have *Vars) bool {
+	for _, x := range have.vars() {
+		if x.Name[0] != '@' {
+			return false // user variables stand first
+		}
+		if _, ok := v.Get(x.Name); !ok {
+			return true
+		}
+	}
+	return false
+}
+
 // Names is the variable that stands for SET NAMES: its value is "'charset'
 // COLLATE 'collation'". It sets four variables at once, and is not the same as
 // setting the four: character_set_results then keeps the collation, which column
@@ -155,7 +169,7 @@ func appendDiff(dst []byte, have, want *Vars, mariadb bool) []byte {
 			dst = append(dst, '`')
 		default:
 			dst = append(dst, "SESSION "...)
-			dst = append(dst, wireName(name, mariadb)...)
+			dst = append(dst, WireName(name, mariadb)...)
 		}
 		dst = append(append(dst, '='), value...)
 	}
@@ -171,6 +185,8 @@ func appendDiff(dst []byte, have, want *Vars, mariadb bool) []byte {
 				put(Names, "DEFAULT")
 			case h[0].Name[0] == '@':
 				put(h[0].Name, "NULL")
+			case h[0].Name == "insert_id":
+				put(h[0].Name, "0") // it has no default
 			default:
 				put(h[0].Name, "DEFAULT")
 			}
@@ -209,9 +225,9 @@ func characterSetDiffers(h, w []Var) bool {
 	}
 }
 
-// wireName is the name the node's server family has for a variable that the
+// WireName is the name the node's server family has for a variable that the
 // two families call differently. Vars uses MySQL's.
-func wireName(name string, mariadb bool) string {
+func WireName(name string, mariadb bool) string {
 	if mariadb {
 		switch name {
 		case "transaction_isolation":

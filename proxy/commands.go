@@ -44,12 +44,12 @@ func (s *Session) comFieldList(payload []byte) error {
 		if first[0] == 0xff {
 			e := logical(mysql.ParseError(first), p.schema, p.database)
 			s.drop(c)
-			c.Release()
+			s.giveBack(c)
 			return s.fail(e)
 		}
 		if first[0] == 0xfe && len(first) < mysql.PacketMax {
 			s.drop(c)
-			c.Release()
+			s.giveBack(c)
 			if s.deprecateEOF() {
 				return s.writeEnd(0, 0)
 			}
@@ -58,13 +58,13 @@ func (s *Session) comFieldList(payload []byte) error {
 		}
 		if err := s.c.WritePacket(s.renameSchema(first, &p)); err != nil {
 			s.drop(c)
-			c.Destroy()
+			s.scrap(c)
 			return err
 		}
 		first, err = c.ReadPacket()
 	}
 	s.drop(c)
-	c.Destroy()
+	s.scrap(c)
 	return s.failErr(p.shardError(err))
 }
 
@@ -81,6 +81,7 @@ func (s *Session) comStatistics() error {
 // same database.
 func (s *Session) comResetConnection() error {
 	s.rollbackOpen()
+	s.unpinAll()
 	db := s.database
 	s.fresh(s.loggedIn.Collation)
 	if db != "" {
@@ -95,6 +96,7 @@ func (s *Session) comResetConnection() error {
 // comChangeUser logs another user in on the same connection.
 func (s *Session) comChangeUser(payload []byte) error {
 	s.rollbackOpen()
+	s.unpinAll()
 	packet := append([]byte{gomysql.COM_CHANGE_USER}, payload...)
 	nc := s.c.NetConn()
 	_ = nc.SetDeadline(time.Now().Add(time.Duration(s.gen.cfg.Timeouts.Handshake)))

@@ -38,9 +38,9 @@ func (s *Session) compute(plan *router.Plan, texts []string) (values []router.Va
 	stopped := s.drop(c)
 	var e *mysql.Error
 	if stopped != nil || err != nil && (!errors.As(err, &e) || isPrefix(err)) {
-		c.Destroy()
+		s.scrap(c)
 	} else {
-		c.Release()
+		s.giveBack(c)
 	}
 	if stopped != nil {
 		return nil, nil, stopped

@@ -104,7 +104,7 @@ func (s *Session) ddlOn(plan *router.Plan, p *place, t *router.Target) (mysql.OK
 	if first[0] == 0xff {
 		e := logical(mysql.ParseError(first), p.schema, p.database)
 		s.drop(c)
-		c.Release()
+		s.giveBack(c)
 		return mysql.OK{}, e
 	}
 	ok, err := mysql.ParseOK(first, false)
@@ -112,7 +112,7 @@ func (s *Session) ddlOn(plan *router.Plan, p *place, t *router.Target) (mysql.OK
 		return mysql.OK{}, s.broken(c, plan, p, mysql.ErrMalformed)
 	}
 	if ok.Warnings > 0 && len(s.warnings) == 0 {
-		rows, err := c.Query("SHOW WARNINGS", 1<<16)
+		rows, err := c.Query(showWarnings, warningsMax)
 		if err != nil {
 			return mysql.OK{}, s.broken(c, plan, p, err)
 		}

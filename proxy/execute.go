@@ -3,12 +3,15 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strconv"
+	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"braid/backend"
 	"braid/internal/mysql"
+	"braid/merge"
 	"braid/router"
 )
 
@@ -50,7 +53,8 @@ func (s *Session) statement(text []byte) error {
 // fillQuery puts what a statement's meaning depends on into q.
 func (s *Session) fillQuery(q *router.Query) {
 	q.Made = nil
-	q.Database, q.Mode, q.Charset, q.Facts = s.database, s.mode, s.charset, &s.facts
+	s.facts.Warnings, s.facts.Errors = s.warned, s.errored
+	q.Database, q.Mode, q.Charset, q.Connection, q.Facts = s.database, s.mode, s.charset, s.connection, &s.facts
 }
 
 // note keeps the beginning of the statement for SHOW PROCESSLIST.
@@ -113,7 +117,10 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 	}
 	s.srv.stats.scattered.Add(1)
 	switch {
-	case plan.Rows && s.route.Merge != nil:
+	case s.route.Merge != nil:
+		if err := s.onTheWhole(plan); err != nil {
+			return s.failErr(err)
+		}
 		if s.fence && s.tx == nil && !plan.Writer {
 			return s.fenced(plan, ps)
 		}
@@ -127,6 +134,32 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 		}
 		return s.runWrite(plan, ps)
 	}
+}
+
+// onTheWhole applies the session's bounds to a read of several shards as a
+// whole: the shards are not told sql_select_limit (rule D11), and a time limit
+// that each of them keeps for itself counts from the beginning.
+func (s *Session) onTheWhole(plan *router.Plan) error {
+	if plan.ReadsOwn && s.selectLimitSet {
+		return mysql.Errorf(1235, "This version of Braid doesn't yet support 'sql_select_limit together with its own kind of variables over several shards'")
+	}
+	if s.selectLimitSet && plan.Rows && !s.route.Limit.Set {
+		s.route.Limit = merge.Limit{Set: true, Count: s.selectLimit}
+	}
+	for _, v := range []struct {
+		name string
+		unit time.Duration
+	}{{"max_execution_time", time.Millisecond}, {"max_statement_time", time.Second}} {
+		text, ok := s.vars.Get(v.name)
+		if n, err := strconv.ParseFloat(text, 64); ok && err == nil && n > 0 {
+			s.mu.Lock()
+			if at := s.mu.began.Add(time.Duration(n * float64(v.unit))); s.mu.deadline.IsZero() || at.Before(s.mu.deadline) {
+				s.mu.deadline = at
+			}
+			s.mu.Unlock()
+		}
+	}
+	return nil
 }
 
 // ready opens the transaction that autocommit=0 wants, and refuses what a
@@ -221,6 +254,7 @@ func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
 	if b := s.gen.base[s.database]; b != nil && b.conf.Transaction == "single" {
 		o.Mode = backend.TxSingle
 	}
+	o.Pinned, o.Unpinned = s.pinned, s.lostPin
 	s.nextLevel, s.nextAccess = "", ""
 	return o
 }
@@ -288,7 +322,8 @@ func (s *Session) place(plan *router.Plan, shard int) place {
 
 // need is what a statement of plan wants its connection to be like at p.
 func (s *Session) need(plan *router.Plan, p *place) backend.Need {
-	return backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: s.tx == nil && s.autocommit, Write: plan.Writer || s.tx != nil && !plan.Rows}
+	leg := s.tx != nil && (!plan.NoTables || s.tx.On(p.node) != nil && s.tx.On(p.node) == s.pinned(p.node))
+	return backend.Need{Schema: p.schema, Vars: s.varsFor(plan), Autocommit: !leg && s.autocommit, Write: plan.Writer || s.tx != nil && !plan.Rows}
 }
 
 // take gets the connection for a statement at p: the transaction's leg, or one
@@ -304,7 +339,7 @@ func (s *Session) take(plan *router.Plan, p *place) (*backend.Conn, error) {
 		if s.tx.State() == backend.TxActive {
 			c = s.tx.On(p.node)
 		}
-	} else if !s.srv.tx.Unfinished() {
+	} else if c = s.pinned(p.node); c == nil && !s.srv.tx.Unfinished() {
 		c = p.node.Idle(foundRows, p.schema, s.vars)
 	}
 	if c == nil {
@@ -355,7 +390,7 @@ func (s *Session) broken(c *backend.Conn, plan *router.Plan, p *place, err error
 		}
 		return e
 	}
-	c.Destroy()
+	s.scrap(c)
 	if stopped != nil {
 		return stopped
 	}
@@ -366,16 +401,16 @@ func (s *Session) broken(c *backend.Conn, plan *router.Plan, p *place, err error
 // leg stays with its transaction. ok is the answer's last packet.
 func (s *Session) done(c *backend.Conn, plan *router.Plan, ok *mysql.OK) {
 	stopped := s.drop(c)
-	if s.tx != nil && !plan.NoTables {
+	if s.tx != nil && !plan.NoTables || s.isPinned(c) {
 		return
 	}
 	if stopped != nil || ok.Status&gomysql.SERVER_STATUS_IN_TRANS != 0 {
 		// A KILL may still be in the air, or a transaction was opened that nobody
 		// here knows of.
-		c.Destroy()
+		s.scrap(c)
 		return
 	}
-	c.Release()
+	s.giveBack(c)
 }
 
 // runSingle runs a statement that one shard answers: its answer is relayed.
@@ -396,7 +431,7 @@ func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) 
 				// The pool's connection had died unnoticed; nothing of this
 				// session depends on it, and a read may be asked twice.
 				s.drop(c)
-				c.Destroy()
+				s.scrap(c)
 				s.srv.stats.retried.Add(1)
 				continue
 			}
@@ -409,11 +444,21 @@ func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) 
 		if r.err != nil {
 			return s.answerError(c, plan, &p, r.err)
 		}
-		if err := s.afterwards(c, plan, &p, &r); err != nil {
+		err = s.afterwards(c, plan, &p, &r)
+		if err == nil {
+			err = s.given(plan, c, &p, t, &r.ok)
+		}
+		if err == nil {
+			err = s.keepAssigned(c, plan)
+		}
+		if err != nil {
 			return s.lost(c, plan, &p, err)
 		}
-		if err := s.given(plan, c, &p, t, &r.ok); err != nil {
-			return s.lost(c, plan, &p, err)
+		if plan.Locks {
+			s.pin(c, pinLock)
+		}
+		if plan.Unlocks && !plan.Locks {
+			defer s.unpin(pinLock)
 		}
 		s.done(c, plan, &r.ok)
 		if err := s.settle(false); err != nil {
@@ -470,27 +515,37 @@ func (s *Session) failed1(plan *router.Plan, err error) error {
 
 // answerError answers with the error a node gave; the connection is in order.
 func (s *Session) answerError(c *backend.Conn, plan *router.Plan, p *place, e *mysql.Error) error {
+	// What it assigned before it failed stays assigned.
+	if err := s.keepAssigned(c, plan); err != nil {
+		return s.lost(c, plan, p, err)
+	}
 	// What the statement warned of before it failed stays in SHOW WARNINGS.
-	rows, err := c.Query("SHOW WARNINGS", 1<<16)
+	rows, err := c.Query(showWarnings, warningsMax)
 	if err != nil {
 		return s.lost(c, plan, p, err)
 	}
 	s.warnings = s.warnings[:0]
 	s.addWarnings(rows, p)
 	s.diagnosed = len(rows) > 1
+	return s.failed1(plan, s.refused(c, plan, p, e))
+}
+
+// refused ends the use of a connection, which is in order, after the node
+// answered with an error, and returns what the client is told.
+func (s *Session) refused(c *backend.Conn, plan *router.Plan, p *place, e *mysql.Error) error {
 	stopped := s.drop(c)
 	if s.tx != nil && !plan.NoTables {
 		e = s.tx.Failed(p.node, e)
 		s.noteEnd()
 	} else if stopped != nil {
-		c.Destroy()
+		s.scrap(c)
 	} else {
-		c.Release()
+		s.giveBack(c)
 	}
 	if stopped != nil {
 		e = stopped
 	}
-	return s.failed1(plan, e)
+	return e
 }
 
 // send sends a target's text (or its prepared form) and returns the answer's
@@ -539,21 +594,21 @@ func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *re
 		s.facts.FoundRows = 0
 	}
 	if r.ok.Warnings > 0 {
-		rows, err := c.Query("SHOW WARNINGS", 1<<16)
+		rows, err := c.Query(showWarnings, warningsMax)
 		if err != nil {
 			return err
 		}
 		s.addWarnings(rows, p)
 	}
 	if plan.FoundRows {
-		rows, err := c.Query("SELECT FOUND_ROWS()", 1)
+		rows, err := c.Query(foundRows, 1)
 		if err != nil {
 			return err
 		}
 		s.facts.FoundRows = parseUint(rows[0][0])
 	}
 	if plan.SetsID {
-		rows, err := c.Query("SELECT LAST_INSERT_ID()", 1)
+		rows, err := c.Query("SELECT LAST_INSERT_ID() LIMIT 1", 1)
 		if err != nil {
 			return err
 		}
@@ -563,7 +618,7 @@ func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *re
 		if plan.GeneratesID {
 			s.facts.LastInsertID = r.ok.InsertID
 		} else {
-			rows, err := c.Query("SELECT LAST_INSERT_ID()", 1)
+			rows, err := c.Query("SELECT LAST_INSERT_ID() LIMIT 1", 1)
 			if err != nil {
 				return err
 			}
@@ -575,14 +630,65 @@ func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *re
 	return nil
 }
 
-// addWarnings remembers rows of a SHOW WARNINGS at p.
-func (s *Session) addWarnings(rows [][][]byte, p *place) {
-	for _, r := range rows {
-		if len(r) >= 3 {
-			code := uint16(parseUint(r[1]))
-			s.warnings = append(s.warnings, warning{string(r[0]), code, logicalText(code, string(r[2]), p.schema, p.database)})
-		}
+// showWarnings asks for the warnings of the statement before. The LIMIT keeps
+// the session's sql_select_limit out.
+const (
+	showWarnings = "SHOW WARNINGS LIMIT 65536"
+	warningsMax  = 1 << 16
+)
+
+// keepAssigned takes over the user variables that a statement assigned, while
+// its connection is still ours.
+func (s *Session) keepAssigned(c *backend.Conn, plan *router.Plan) error {
+	if len(plan.Assigns) == 0 {
+		return nil
 	}
+	names := make([]string, len(plan.Assigns))
+	for i, v := range plan.Assigns {
+		names[i] = userName(v)
+	}
+	c.Tainted = c.Tainted || !s.isPinned(c)
+	got, err := readUserVariables(c, names)
+	if err != nil {
+		return err
+	}
+	has := c.Vars().With(got...)
+	s.setVars(s.vars.With(got...))
+	if has.Equal(s.vars) {
+		has = s.vars
+	}
+	c.SetVars(has)
+	c.Tainted = s.isPinned(c)
+	return nil
+}
+
+// addWarnings takes rows of a SHOW WARNINGS at p over. What the servers say of
+// the text itself each shard says: it is taken once. How many were left out is
+// returned.
+func (s *Session) addWarnings(rows [][][]byte, p *place) (left int) {
+	for _, r := range rows {
+		if len(r) < 3 {
+			continue
+		}
+		code := uint16(parseUint(r[1]))
+		w := warning{string(r[0]), code, logicalText(code, string(r[2]), p.schema, p.database)}
+		if ofText(code) && slices.Contains(s.warnings, w) {
+			left++
+			continue
+		}
+		s.warnings = append(s.warnings, w)
+	}
+	return left
+}
+
+// ofText tells whether a warning comes from reading a statement's text, and not
+// from its rows: deprecated syntax, character sets and the like.
+func ofText(code uint16) bool {
+	switch code {
+	case 1287, 1681, 3719, 3720, 3778, 3090:
+		return true
+	}
+	return false
 }
 
 func parseUint(b []byte) uint64 {

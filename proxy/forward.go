@@ -115,7 +115,7 @@ func (s *Session) collect(c *backend.Conn, need *backend.Need, t *router.Target,
 		a.warnings = rows.End.Warnings
 	}
 	if a.warnings > 0 {
-		a.listed, err = c.Query("SHOW WARNINGS", 1<<16)
+		a.listed, err = c.Query(showWarnings, warningsMax)
 	}
 	return a, err
 }
@@ -257,22 +257,26 @@ func (s *Session) shardPlace(database string, shard int) place {
 	return place{node: s.gen.base[database].nodes[shard], schema: sh.Schema, database: database, shard: sh.Name}
 }
 
-// onPlace gives f a pool connection at p and what brings it to the session's
-// context, outside any transaction.
+// onPlace gives f a pool connection at p, or the one that the session is pinned
+// to, and what brings it to the session's context.
 func (s *Session) onPlace(p *place, f func(*backend.Conn, *backend.Need) error) error {
 	ctx, cancel := s.context()
 	defer cancel()
-	c, err := p.node.Get(ctx, s.caps&gomysql.CLIENT_FOUND_ROWS != 0, p.schema, s.vars)
-	if err != nil {
-		return p.shardError(err)
+	c := s.pinned(p.node)
+	if c == nil {
+		var err error
+		if c, err = p.node.Get(ctx, s.caps&gomysql.CLIENT_FOUND_ROWS != 0, p.schema, s.vars); err != nil {
+			return p.shardError(err)
+		}
 	}
 	s.hold(c)
-	err = f(c, &backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: true})
+	leg := s.tx != nil && s.tx.On(p.node) == c
+	err := f(c, &backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: !leg && s.autocommit})
 	stopped := s.drop(c)
 	if err != nil && (backend.IsLost(err) || isPrefix(err)) || stopped != nil {
-		c.Destroy()
+		s.scrap(c)
 	} else {
-		c.Release()
+		s.giveBack(c)
 	}
 	if stopped != nil {
 		return stopped

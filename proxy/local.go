@@ -34,7 +34,9 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 		if err := s.trackSet(l.Sets); err != nil {
 			return s.failErr(err)
 		}
-		return s.okNothing()
+		s.warned, s.errored = uint16(len(s.warnings)), 0
+		s.facts.RowCount, s.facts.FoundRows = 0, 0
+		return s.writeOK(&mysql.OK{Warnings: s.warned})
 	case router.OpTransaction:
 		return s.setTransaction(l)
 	case router.OpShow:

@@ -193,13 +193,13 @@ func (s *Session) describeOn(p *place, text []byte) (params, columns []mysql.Col
 					columns[i].Schema = p.database
 				}
 			}
-			c.Release()
+			s.giveBack(c)
 			return params, columns, nil
 		case errors.As(err, &e) && !isPrefix(err):
-			c.Release()
+			s.giveBack(c)
 			return nil, nil, logical(e, p.schema, p.database)
 		}
-		c.Destroy()
+		s.scrap(c)
 		if again || !backend.IsLost(err) {
 			return nil, nil, p.shardError(err)
 		}

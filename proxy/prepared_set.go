@@ -49,17 +49,15 @@ func (s *Session) evaluateWith(expression string, vals []router.Param) (cell, er
 			return err
 		}
 		c.Tainted = true
-		v, err := readUserVariable(c, "@braid_value")
+		got, err := readUserVariables(c, []string{"@braid_value"})
 		if err != nil {
 			return err
 		}
-		out = v
-		value := "NULL"
-		if v.set {
-			value = v.text
+		if got[0].Value != "NULL" {
+			out = text(got[0].Value)
 		}
-		c.SetVars(s.vars.With(backend.Var{Name: "@braid_value", Value: value}))
-		c.Tainted = false
+		c.SetVars(s.vars.With(got...))
+		c.Tainted = s.isPinned(c)
 		return nil
 	})
 	return out, err

@@ -36,6 +36,13 @@ type part struct {
 // are any, so that sessions never wait for each other in a circle (B164). Inside
 // a transaction a node is one stream (rule T18).
 func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
+	if len(plan.Into) > 0 && ps != nil {
+		if len(ps.vals) > 0 {
+			return s.failed1(plan, mysql.Errorf(1235, "This version of Braid doesn't yet support 'a prepared SELECT ... INTO with parameters over several shards'"))
+		}
+		ps = nil // its rows do not go to the client
+	}
+	s.found = 0
 	parts, err := s.takeParts(plan)
 	if err != nil {
 		return s.failed1(plan, err)
@@ -76,12 +83,21 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		s.logicalColumn(&cols[i], parts, plan)
 	}
 	s.again = false
-	if err := s.writeColumns(cols, 0); err != nil {
+	var n uint64
+	var into []backend.Var
+	if len(plan.Into) > 0 {
+		if err := intoColumns(cols, plan); err != nil {
+			return s.scatterFailed(parts, plan, nil, err)
+		}
+		if into, n, err = readInto(out, cols, plan); err != nil {
+			s.setVars(s.vars.With(into...))
+			return s.scatterFailed(parts, plan, nil, err)
+		}
+	} else if err := s.writeColumns(cols, 0); err != nil {
 		s.giveUpParts(parts, plan)
 		return err
 	}
-	var n uint64
-	for {
+	for len(plan.Into) == 0 {
 		row, err := out.Next()
 		if err == io.EOF {
 			break
@@ -101,8 +117,14 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 	if err := s.finishParts(parts, plan); err != nil {
 		return s.failed1(plan, err)
 	}
+	if plan.FoundRows {
+		s.facts.FoundRows = s.found
+	}
 	if err := s.settle(false); err != nil {
 		return s.failErr(err)
+	}
+	if len(plan.Into) > 0 {
+		return s.endInto(into, n)
 	}
 	return s.writeEnd(0, s.warned)
 }
@@ -139,7 +161,7 @@ func (s *Session) takeParts(plan *router.Plan) ([]part, error) {
 				break
 			}
 		}
-		if same != nil && inTx {
+		if same != nil && (inTx || s.pinned(p.node) != nil) {
 			same.targets = append(same.targets, i)
 			continue
 		}
@@ -170,6 +192,9 @@ func (s *Session) takeParts(plan *router.Plan) ([]part, error) {
 func (s *Session) sendPart(pt *part, plan *router.Plan, ps *execution) error {
 	t := &s.route.Targets[pt.targets[0]]
 	if len(pt.targets) > 1 && len(s.route.Merge.Order) > 0 {
+		if plan.FoundRows {
+			return mysql.Errorf(1235, "This version of Braid doesn't yet support 'SQL_CALC_FOUND_ROWS with ORDER BY over several shards of one node inside a transaction'")
+		}
 		all, err := s.unite(pt, plan)
 		if err != nil {
 			return err
@@ -258,7 +283,7 @@ func (ch *chain) Next() (mysql.Row, error) {
 
 func (ch *chain) next() error {
 	t := &ch.s.route.Targets[ch.pt.targets[ch.at]]
-	if err := ch.s.keepWarnings(ch.pt); err != nil {
+	if err := ch.s.keepWarnings(ch.pt, ch.plan); err != nil {
 		return err
 	}
 	p := ch.s.place(ch.plan, t.Shard)
@@ -280,18 +305,43 @@ func (ch *chain) next() error {
 	return nil
 }
 
-// keepWarnings asks a part's connection for the warnings of the stream that ended.
-func (s *Session) keepWarnings(pt *part) error {
-	if pt.stream == nil || pt.stream.End.Warnings == 0 {
+// keepWarnings asks a part's connection for the warnings of the stream that
+// ended, and for its FOUND_ROWS() where that counts.
+func (s *Session) keepWarnings(pt *part, plan *router.Plan) error {
+	if pt.stream == nil {
 		return nil
 	}
-	s.warned += pt.stream.End.Warnings
-	rows, err := pt.c.Query("SHOW WARNINGS", 1<<16)
+	if pt.stream.End.Warnings > 0 {
+		rows, err := pt.c.Query(showWarnings, warningsMax)
+		if err != nil {
+			return err
+		}
+		s.warned += pt.stream.End.Warnings - uint16(s.addWarnings(rows, &pt.p))
+	}
+	if !plan.FoundRows {
+		return nil
+	}
+	rows, err := pt.c.Query(foundRows, 1)
 	if err != nil {
 		return err
 	}
-	s.addWarnings(rows, &pt.p)
+	s.found += parseUint(rows[0][0])
 	return nil
+}
+
+// foundRows asks for FOUND_ROWS() whatever the session's sql_select_limit.
+const foundRows = "SELECT FOUND_ROWS() LIMIT 1"
+
+// drainPart reads a part's rows to their end, for the sake of FOUND_ROWS().
+func drainPart(pt *part) error {
+	for {
+		if _, err := pt.rows.Next(); err != nil {
+			if err == io.EOF {
+				return nil
+			}
+			return err
+		}
+	}
 }
 
 // drainBytesMax is how much of an answer nobody wants any more is read off a
@@ -306,6 +356,13 @@ func (s *Session) finishParts(parts []part, plan *router.Plan) error {
 		if failed != nil {
 			break
 		}
+		if pt.stream != nil && plan.FoundRows {
+			if err := drainPart(pt); err != nil {
+				failed = s.broken(pt.c, plan, &pt.p, err)
+				pt.c = nil
+				continue
+			}
+		}
 		if pt.stream != nil && !pt.stream.Ended() {
 			if err := s.stopStream(pt, plan); err != nil {
 				failed = err
@@ -315,7 +372,7 @@ func (s *Session) finishParts(parts []part, plan *router.Plan) error {
 				continue
 			}
 		}
-		if err := s.keepWarnings(pt); err != nil {
+		if err := s.keepWarnings(pt, plan); err != nil {
 			failed = s.broken(pt.c, plan, &pt.p, err)
 			pt.c = nil
 			continue
@@ -340,7 +397,7 @@ func (s *Session) stopStream(pt *part, plan *router.Plan) error {
 	if err == nil && ended {
 		return nil
 	}
-	if s.tx != nil && !plan.NoTables {
+	if s.tx != nil && !plan.NoTables || s.isPinned(pt.c) {
 		if err == nil {
 			ctx, cancel := s.context()
 			defer cancel()
@@ -356,7 +413,7 @@ func (s *Session) stopStream(pt *part, plan *router.Plan) error {
 		return told
 	}
 	s.drop(pt.c)
-	pt.c.Destroy()
+	s.scrap(pt.c)
 	pt.c, pt.stream = nil, nil
 	return nil
 }
@@ -371,15 +428,15 @@ func (s *Session) giveUpParts(parts []part, plan *router.Plan) {
 		if pt.c == nil {
 			continue
 		}
-		if inTx {
+		if inTx || s.isPinned(pt.c) {
 			s.quietLeg(pt)
 		}
 		s.drop(pt.c)
 		if !inTx {
-			if pt.ended || pt.stream != nil && pt.stream.Ended() {
-				pt.c.Release()
+			if pt.ended || !pt.sent && s.isPinned(pt.c) || pt.stream != nil && pt.stream.Ended() {
+				s.giveBack(pt.c)
 			} else {
-				pt.c.Destroy()
+				s.scrap(pt.c)
 			}
 		}
 		pt.c = nil
@@ -399,7 +456,7 @@ func (s *Session) quietLeg(pt *part) {
 			return // the answer was an error: that is its end
 		}
 		if err != nil {
-			s.tx.Abandon(pt.c)
+			s.abandon(pt.c)
 			return
 		}
 		pt.stream = st
@@ -414,7 +471,15 @@ func (s *Session) quietLeg(pt *part) {
 		err = pt.stream.Drain()
 	}
 	if err != nil {
-		s.tx.Abandon(pt.c)
+		s.abandon(pt.c)
+	}
+}
+
+// abandon gives up a leg, or a connection that the session is pinned to, whose
+// answer was not read to its end.
+func (s *Session) abandon(c *backend.Conn) {
+	if s.tx != nil && s.tx.On(c.Node()) == c {
+		s.tx.Abandon(c)
 	}
 }
 
@@ -450,7 +515,7 @@ func (s *Session) scatterFailed(parts []part, plan *router.Plan, at *part, err e
 			at.c = nil
 		} else {
 			s.drop(at.c)
-			at.c.Destroy()
+			s.scrap(at.c)
 			at.c = nil
 		}
 	}

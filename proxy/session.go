@@ -32,8 +32,12 @@ type Session struct {
 	// What the client has set.
 	database     string
 	vars         *backend.Vars
+	own          *backend.Vars // variables that Braid keeps itself; see variables.go
+	reading      *backend.Vars // vars and own; nil: to be made
+	limited      *backend.Vars // vars and sql_select_limit; nil: to be made
 	mode         router.Mode
 	charset      string // character_set_client
+	connection   string // character_set_connection
 	autocommit   bool
 	readOnly     bool // session transaction_read_only
 	isolationSet bool // the client chose the isolation level itself
@@ -41,6 +45,9 @@ type Session struct {
 	nextLevel    string // one-shot SET TRANSACTION
 	nextAccess   string
 	fence        bool // braid_read_fence (rule T16)
+	// selectLimit is sql_select_limit in rows, where the client has set one.
+	selectLimit    uint64
+	selectLimitSet bool
 
 	gen   *generation // of the statement, or of the transaction, under way
 	tx    *backend.Tx // nil: none open
@@ -53,6 +60,10 @@ type Session struct {
 	// diagnosed says that warnings has what a node said of the statement that now
 	// fails, its error among it.
 	diagnosed bool
+
+	pins   []pin
+	found  uint64 // FOUND_ROWS() of the shards read so far
+	doomed bool   // what a node held for the session was lost: its client is closed
 
 	query router.Query
 	exec  execution
@@ -92,6 +103,8 @@ type Session struct {
 		stopped    *mysql.Error // why the statement is being stopped
 		deadline   time.Time
 		inTx       bool
+		lockConn   uint64 // id of the backend connection that holds user locks; 0: none
+		pins       string // what SHOW SESSIONS tells of them
 		db         string
 		user, host string
 		since      time.Time // the last statement ended, or the session began
@@ -167,9 +180,13 @@ func (s *Session) close(nc net.Conn) {
 	s.mu.active = nil
 	s.mu.Unlock()
 	for _, c := range active {
-		c.Destroy()
+		s.scrap(c)
 	}
 	s.closeStatements()
+	for _, p := range s.pins {
+		p.conn.Destroy()
+	}
+	s.pins = nil
 	if s.c != nil {
 		_ = s.c.Close()
 	} else {
@@ -271,7 +288,11 @@ func (s *Session) command() error {
 	if err != nil {
 		return err
 	}
-	return s.c.Flush()
+	if err := s.c.Flush(); err != nil || !s.doomed {
+		return err
+	}
+	s.srv.log.Info("session closed: a node lost what it held for it", zap.Uint64("connection", s.id))
+	return errQuit
 }
 
 // dispatch answers one command; payload is valid until the client is read again.

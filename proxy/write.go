@@ -223,7 +223,7 @@ func (s *Session) readWrite(n *nodeWrites, sum *writeSum, t *router.Target, plan
 		return err
 	}
 	if ok.Warnings > 0 {
-		rows, err := n.c.Query("SHOW WARNINGS", 1<<16)
+		rows, err := n.c.Query(showWarnings, warningsMax)
 		if err != nil {
 			return err
 		}

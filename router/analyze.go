@@ -168,7 +168,7 @@ func (a *analysis) unexpandable() map[int]bool {
 
 // parse parses a shape's text.
 func (a *analysis) parse(s *shape) (ast.StmtNode, error) {
-	return a.r.parse(s.text, a.q.Mode, a.q.Charset)
+	return a.r.parse(s.parsed(), a.q.Mode, a.q.Charset)
 }
 
 func (r *Router) parse(text string, mode Mode, charset string) (stmt ast.StmtNode, err error) {
@@ -286,10 +286,19 @@ func SyntaxError(text string, at int, mariadb bool) *mysql.Error {
 // plan plans a parsed statement.
 func (a *analysis) plan(s *shape, stmt ast.StmtNode) (planned, error) {
 	f := &found{
-		q: a.q, topology: a.r.topology, shape: s, cte: map[string]bool{},
+		assigns: s.vars, q: a.q, topology: a.r.topology, shape: s, cte: map[string]bool{},
 		inValue: map[ast.Node]ast.ExprNode{}, owner: map[*ast.SelectStmt]*block{},
 		functions: map[string]bool{}, aggregates: map[*block][]*ast.AggregateFuncExpr{},
 	}
+	p, err := a.planAs(f, stmt)
+	if p.plan != nil {
+		p.plan.Assigns, p.plan.ReadsOwn, p.plan.Locks = f.assigns, f.readsOwn, f.functions["get_lock"]
+		p.plan.Unlocks = f.functions["release_all_locks"]
+	}
+	return p, err
+}
+
+func (a *analysis) planAs(f *found, stmt ast.StmtNode) (planned, error) {
 	switch n := stmt.(type) {
 	case *ast.SelectStmt, *ast.SetOprStmt:
 		return a.read(f, n)

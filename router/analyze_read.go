@@ -120,8 +120,8 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 	if plain && sel.SelectStmtOpts != nil {
 		p.FoundRows = sel.CalcFoundRows
 	}
-	if plain && sel.SelectIntoOpt != nil {
-		p.Rows = false
+	if plain && sel.SelectIntoOpt != nil || len(f.shape.vars) > 0 {
+		p.Rows, p.Into = false, f.shape.vars
 	}
 	p.SetsID = f.setsID
 	body := &readBody{}
@@ -307,6 +307,10 @@ func (f *found) factEdits() []edit {
 			f.variableFact(i, put)
 			continue
 		}
+		if t.word(s.text) == "IS_USED_LOCK" && f.functions["is_used_lock"] {
+			edits = append(edits, f.lockOwnerEdits(i)...)
+			continue
+		}
 		k, ok := factOf(t.word(s.text))
 		if !ok {
 			continue
@@ -322,13 +326,34 @@ func (f *found) factEdits() []edit {
 	return edits
 }
 
+// lockOwnerEdits make IS_USED_LOCK(), token i, answer in the ids of clients'
+// connections: the node tells a backend connection's.
+func (f *found) lockOwnerEdits(i int) []edit {
+	s := f.shape
+	if i+1 >= len(s.toks) || !s.toks[i+1].is(s.text, '(') {
+		return nil
+	}
+	end := i + 2
+	for end < len(s.toks) && (s.toks[end].depth != s.toks[i+1].depth || !s.toks[end].is(s.text, ')')) {
+		end++
+	}
+	if end == len(s.toks) {
+		return nil
+	}
+	call := s.plain(s.toks[i].start, s.toks[end].end)
+	t := append(wrap("IF(1,CASE ", call, ""), segment{kind: segFact, n: int(factLockOwner)})
+	t = append(append(t.add(" ELSE "), call...).add(" END,"), call...).add(")")
+	return []edit{{s.toks[i].start, s.toks[end].end, t}}
+}
+
 // variableFact looks at a system variable whose @@ is token i.
 func (f *found) variableFact(i int, put func(k fact, start, end int)) {
 	s, j := f.shape, i+2
 	if w := s.toks[j].word(s.text); (w == "SESSION" || w == "LOCAL" || w == "GLOBAL") && j+2 < len(s.toks) && s.toks[j+1].is(s.text, '.') {
 		j += 2
 	}
-	k, ok := map[string]fact{"VERSION": factVersion, "LAST_INSERT_ID": factLastInsertID, "IDENTITY": factLastInsertID, "PSEUDO_THREAD_ID": factConnectionID}[s.toks[j].word(s.text)]
+	k, ok := map[string]fact{"VERSION": factVersion, "LAST_INSERT_ID": factLastInsertID, "IDENTITY": factLastInsertID, "PSEUDO_THREAD_ID": factConnectionID,
+		"WARNING_COUNT": factWarningCount, "ERROR_COUNT": factErrorCount}[s.toks[j].word(s.text)]
 	if ok {
 		put(k, s.toks[i].start, s.toks[j].end)
 	}

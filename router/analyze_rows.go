@@ -136,8 +136,8 @@ func (a *analysis) insertRows(f *found, stmt *ast.InsertStmt, body *insertBody, 
 			return err
 		}
 	}
-	if f.userVariables && len(f.db.Shards) > 1 {
-		return refuse("user variables in a statement over several shards")
+	if len(f.assigns) > 0 && len(f.db.Shards) > 1 {
+		return refuse("assigning user variables in a statement over several shards")
 	}
 	l, ok := layoutInsert(f.shape, stmt.Setlist, len(stmt.Lists))
 	if !ok {

@@ -65,7 +65,9 @@ type found struct {
 	err      error
 
 	userVariables bool
-	unstable      string // a function whose answer differs from call to call and shard to shard
+	assigns       []string // user variables that are assigned, in lower case
+	readsOwn      bool     // a session variable is read that Braid keeps itself
+	unstable      string   // a function whose answer differs from call to call and shard to shard
 	windows       []*ast.WindowFuncExpr
 	functions     map[string]bool
 	aggregates    map[*block][]*ast.AggregateFuncExpr
@@ -103,8 +105,12 @@ func (f *found) Enter(n ast.Node) (ast.Node, bool) {
 	case *ast.SetOprSelectList:
 		f.names(n.With)
 	case *ast.VariableExpr:
-		if !n.IsSystem {
-			f.userVariables = true
+		f.userVariables = f.userVariables || !n.IsSystem
+		switch {
+		case !n.IsSystem && n.Value != nil:
+			f.assign(strings.ToLower(n.Name))
+		case n.IsSystem && !n.IsGlobal && ownVariable(strings.ToLower(n.Name)):
+			f.readsOwn = true
 		}
 	case *ast.FuncCallExpr:
 		name := n.FnName.L
@@ -143,6 +149,26 @@ func (f *found) Leave(n ast.Node) (ast.Node, bool) {
 		f.stack = f.stack[:len(f.stack)-1]
 	}
 	return n, f.err == nil
+}
+
+// assign notes that a user variable is assigned.
+func (f *found) assign(name string) {
+	for _, v := range f.assigns {
+		if v == name {
+			return
+		}
+	}
+	f.assigns = append(f.assigns[:len(f.assigns):len(f.assigns)], name)
+}
+
+// ownVariable tells whether a session variable is one that the proxy keeps
+// itself, so that a shard's connection has it only when told.
+func ownVariable(name string) bool {
+	switch name {
+	case "wait_timeout", "interactive_timeout", "sql_select_limit", "completion_type":
+		return true
+	}
+	return false
 }
 
 func (f *found) names(w *ast.WithClause) {

@@ -20,7 +20,9 @@ type span struct{ hole, start, end int }
 // gives templates that are the client's text byte for byte.
 type shape struct {
 	text  string
-	spans []span // ascending
+	into  [2]int   // SELECT ... INTO @a, @b: where that clause is; the parser does not know it
+	vars  []string // its variables, in lower case
+	spans []span   // ascending
 	toks  []token
 	base  uint64 // hole h has the number base+h
 	holes int
@@ -63,6 +65,7 @@ func newShape(q *Query, f Flavour, pinned func(hole int) bool) *shape {
 	copyTo(len(text))
 	s.text = b.String()
 	s.toks = tokenize(s.text, q.Mode, q.Charset)
+	s.findInto(q)
 	if cutStart >= 0 {
 		s.row = firstRow(s)
 	}

@@ -125,8 +125,10 @@ func (a *analysis) write(f *found, b *block, verb string, written []*ref, bounde
 	case body.several != nil:
 	case bounded:
 		body.several = refuse(verb + " with ORDER BY or LIMIT over several shards")
-	case f.userVariables:
-		body.several = refuse("user variables in a statement over several shards")
+	case f.setsID:
+		body.several = refuse("LAST_INSERT_ID(expression) over several shards")
+	case len(f.assigns) > 0:
+		body.several = refuse("assigning user variables in a statement over several shards")
 	}
 	return planned{plan: p}, nil
 }
@@ -140,8 +142,10 @@ func (a *analysis) broadcastable(f *found, sources []source, simple bool) *mysql
 		return refuse("writing a global table by the rows of tables that are not global")
 	case f.unstable != "":
 		return refuse("writing a global table with " + f.unstable)
-	case f.userVariables:
-		return refuse("writing a global table with user variables")
+	case f.setsID:
+		return refuse("writing a global table with LAST_INSERT_ID(expression)")
+	case len(f.assigns) > 0:
+		return refuse("writing a global table while assigning user variables")
 	case !simple:
 		return refuse("writing a global table with ORDER BY, LIMIT or several tables")
 	}

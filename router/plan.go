@@ -34,6 +34,16 @@ type Plan struct {
 	ImplicitCommit bool
 	// FoundRows says that SQL_CALC_FOUND_ROWS is in it.
 	FoundRows bool
+	// Assigns are the user variables that it assigns, in lower case, without @.
+	Assigns []string
+	// Into are the variables of SELECT ... INTO @a, @b; they are in Assigns too.
+	Into []string
+	// ReadsOwn says that it reads a session variable which the proxy keeps itself
+	// and a connection has only when told: wait_timeout, interactive_timeout,
+	// sql_select_limit, completion_type.
+	ReadsOwn bool
+	// Locks says that GET_LOCK() is in it, Unlocks that RELEASE_ALL_LOCKS() is.
+	Locks, Unlocks bool
 	// GeneratesID says that it is an INSERT or REPLACE whose AUTO_INCREMENT column
 	// is left out, so that the insert id in the node's OK is LAST_INSERT_ID()
 	// (rule D7); in every other case the proxy asks the node.
@@ -189,4 +199,13 @@ type Facts struct {
 	// System is by which table expression each table of information_schema is
 	// read, by name as in Plan.System.
 	System map[string]string
+	Warnings     uint16 // @@warning_count
+	Errors       uint16 // @@error_count
+	// LockOwners tells whose the backend connections are on which user locks are
+	// held, so that IS_USED_LOCK() answers in clients' connection ids. Nil: nobody's.
+	LockOwners func() []LockOwner
 }
+
+// LockOwner is a session that may hold user locks, by the ids of its own
+// connection and of its backend connection.
+type LockOwner struct{ Backend, Session uint64 }

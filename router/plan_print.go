@@ -23,6 +23,9 @@ func (p *Plan) String() string {
 			b.WriteString(" " + flag.name)
 		}
 	}
+	for _, v := range p.Assigns {
+		b.WriteString(" assigns @" + v)
+	}
 	b.WriteByte('\n')
 	if p.Err != nil {
 		fmt.Fprintf(&b, "  error %d: %s\n", p.Err.Code, p.Err.Message)

@@ -93,10 +93,10 @@ func newScatter(f *found, sel *ast.SelectStmt, r *ref, base []edit) (*scatter, *
 		return nil, refuse("this form of statement over several shards")
 	case l.into:
 		return nil, refuse("SELECT ... INTO over several shards")
-	case f.userVariables:
-		return nil, refuse("user variables in a statement over several shards")
-	case sel.CalcFoundRows:
-		return nil, refuse("SQL_CALC_FOUND_ROWS over several shards")
+	case len(f.assigns) > len(f.shape.vars):
+		return nil, refuse("assigning user variables in a statement over several shards")
+	case sel.CalcFoundRows && (sel.Distinct || sel.GroupBy != nil || len(f.aggregates[b]) > 0):
+		return nil, refuse("SQL_CALC_FOUND_ROWS of a grouped or DISTINCT statement over several shards")
 	case sel.GroupBy != nil && sel.GroupBy.Rollup:
 		return nil, refuse("WITH ROLLUP over several shards")
 	}
@@ -491,6 +491,9 @@ func (x *scatterer) finishWith(limit limitClause, push bool, edits []edit) (*sca
 			t = append(template{}.add("LIMIT "), segment{kind: segLimit, n: limit.count})
 		}
 		edits = append(edits, edit{x.l.limit.start, x.l.limit.end, t})
+	}
+	if into := x.s.into; into[1] > 0 {
+		edits = append(edits, edit{into[0], into[1], nil}) // the merged row is what goes into the variables
 	}
 	all := sortEdits(append(append([]edit{}, x.base...), edits...))
 	sc := &scatter{spec: x.spec, limit: limit, plain: len(all) == 0}

@@ -33,6 +33,9 @@ const (
 	factLastInsertID
 	factRowCount
 	factFoundRows
+	factWarningCount
+	factErrorCount
+	factLockOwner // of IS_USED_LOCK(): the WHENs of a CASE
 )
 
 type segment struct {
@@ -70,7 +73,7 @@ func (t template) String() string {
 	return b.String()
 }
 
-var factNames = [...]string{"DATABASE()", "CONNECTION_ID()", "USER()", "CURRENT_USER()", "VERSION()", "LAST_INSERT_ID()", "ROW_COUNT()", "FOUND_ROWS()"}
+var factNames = [...]string{"DATABASE()", "CONNECTION_ID()", "USER()", "CURRENT_USER()", "VERSION()", "LAST_INSERT_ID()", "ROW_COUNT()", "FOUND_ROWS()", "@@warning_count", "@@error_count", "lock owners"}
 
 // text appends literal text to a template.
 func (t template) add(s string) template {

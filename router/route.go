@@ -357,6 +357,18 @@ func (w *writer) fact(k fact) {
 		w.r.buf = strconv.AppendInt(w.r.buf, f.RowCount, 10)
 	case factFoundRows:
 		w.r.buf = strconv.AppendUint(w.r.buf, f.FoundRows, 10)
+	case factWarningCount:
+		w.unsigned(uint64(f.Warnings))
+	case factErrorCount:
+		w.unsigned(uint64(f.Errors))
+	case factLockOwner:
+		w.r.buf = append(w.r.buf, " WHEN 0 THEN 0"...)
+		if f.LockOwners != nil {
+			for _, o := range f.LockOwners() {
+				w.r.buf = strconv.AppendUint(append(w.r.buf, " WHEN "...), o.Backend, 10)
+				w.r.buf = strconv.AppendUint(append(w.r.buf, " THEN "...), o.Session, 10)
+			}
+		}
 	}
 }
 

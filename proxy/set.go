@@ -1,0 +1,586 @@
+package proxy
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/backend"
+	"braid/internal/mysql"
+	"braid/router"
+)
+
+// setJob is one SET statement under way. All values are found first, as the
+// servers do, and then all are kept: an assignment that is refused leaves the
+// session as it was.
+type setJob struct {
+	s *Session
+
+	// What the session becomes.
+	vars, own             *backend.Vars
+	isolationSet          bool
+	nextLevel, nextAccess string
+	lastInsertID          uint64
+	autocommit            bool
+	warnings              []warning
+
+	// What a node is asked: the assignments that it carries out in one SET
+	// statement of their order, on a connection that is like the session.
+	pieces []string
+	asked  []asked
+	plan   *router.Plan // of the assignment that reads tables; nil: any connection does
+	at     place
+}
+
+// asked is one variable whose value is read back from the node.
+type asked struct {
+	name string // user variables begin with "@"
+	key  setKey // of a literal, to be remembered; the zero key: not
+}
+
+// autocommitAsked is the user variable in which a node leaves the value of
+// autocommit that is no literal.
+const autocommitAsked = "@braid_autocommit"
+
+// set carries out SET: all of it, or, when one assignment is refused, nothing.
+func (s *Session) set(sets []router.Set) (err error) {
+	fence := s.fence
+	defer func() {
+		if err != nil {
+			s.fence = fence
+		}
+	}()
+	j := setJob{s: s, vars: s.vars, own: s.own, isolationSet: s.isolationSet, nextLevel: s.nextLevel, nextAccess: s.nextAccess,
+		lastInsertID: s.facts.LastInsertID, autocommit: s.autocommit}
+	known := true
+	for i := range sets {
+		known = known && j.known(&sets[i])
+	}
+	for i := range sets {
+		if err := j.add(&sets[i], known); err != nil {
+			return err
+		}
+	}
+	if len(j.pieces) > 0 {
+		if err := j.ask(); err != nil {
+			return err
+		}
+	}
+	s.setOwn(j.own)
+	s.setVars(j.vars)
+	s.isolationSet, s.nextLevel, s.nextAccess, s.facts.LastInsertID = j.isolationSet, j.nextLevel, j.nextAccess, j.lastInsertID
+	s.warnings = append(s.warnings[:0], j.warnings...)
+	if j.autocommit && !s.autocommit {
+		// Switching it on commits what is open.
+		if err := s.commitOpen(); err != nil {
+			return err
+		}
+	}
+	s.autocommit = j.autocommit
+	return nil
+}
+
+// known tells whether an assignment's value can be told without a node: all of
+// a statement's can, or the node is asked for all.
+func (j *setJob) known(x *router.Set) bool {
+	switch {
+	case x.Scope == router.ScopeUser:
+		_, ok := j.userValue(x)
+		return ok
+	case x.Scope != router.ScopeSession, x.Name == "names", x.Name == "charset":
+		return true
+	}
+	switch x.Name {
+	case "autocommit":
+		_, ok := boolean(x)
+		return ok
+	case "transaction_isolation", "tx_isolation":
+		return isDefault(x)
+	case "braid_read_fence":
+		return true
+	}
+	if treat(x.Name) == ignored {
+		return true
+	}
+	_, ok := j.s.srv.sets.get(j.key(x))
+	return ok
+}
+
+func isDefault(x *router.Set) bool { return strings.EqualFold(x.Text, "DEFAULT") }
+
+// key is under which a literal's value is remembered.
+func (j *setJob) key(x *router.Set) setKey {
+	if !x.Literal || isDefault(x) {
+		return setKey{}
+	}
+	return setKey{canonicalName(x.Name), x.Text, j.s.mariadb(), j.s.charset}
+}
+
+// userValue is the literal of a user variable that needs no node.
+func (j *setJob) userValue(x *router.Set) (string, bool) {
+	if !x.Literal {
+		return "", false
+	}
+	_, set := j.s.vars.Get(userName(x.Name))
+	text := []byte(x.Text)
+	switch {
+	case numeric(text) && len(text) < 18:
+		return x.Text, true
+	case strings.EqualFold(x.Text, "NULL"):
+		return "NULL", !set // else it keeps its type
+	case x.Text[0] == '\'' && strings.IndexByte(x.Text, '\\') < 0:
+		return j.s.plainString(x.Value)
+	}
+	return "", false
+}
+
+// add takes one assignment. known says that no node is asked for any.
+func (j *setJob) add(x *router.Set, known bool) error {
+	s := j.s
+	if e := refuseTracking(x); e != nil {
+		return e
+	}
+	switch x.Scope {
+	case router.ScopeGlobal, router.ScopePersist:
+		if _, err := s.ask("SELECT @@global." + quoteIdentifier(x.Name)); err != nil {
+			return err // there is none
+		}
+		return mysql.Errorf(1227, "Access denied; Braid does not change global variables of the nodes: set %s in their configuration", x.Name)
+	case router.ScopeNext:
+		return j.addNext(x)
+	case router.ScopeUser:
+		if known {
+			v, _ := j.userValue(x)
+			j.vars = j.vars.With(backend.Var{Name: userName(x.Name), Value: v})
+			return nil
+		}
+		return j.askFor(userName(x.Name), writtenName(x.Name), x)
+	}
+	switch x.Name {
+	case "names":
+		return j.addNames(x)
+	case "charset":
+		return j.addCharset(x)
+	case "braid_read_fence":
+		return s.setFence(x)
+	case "autocommit":
+		if on, ok := boolean(x); ok {
+			j.autocommit = on
+			return nil
+		}
+		if x.Literal {
+			return mysql.Errorf(1231, "Variable 'autocommit' can't be set to the value of '%s'", x.Value)
+		}
+		return j.askFor(autocommitAsked, writtenName(autocommitAsked), x)
+	case "transaction_isolation", "tx_isolation", "transaction_read_only", "tx_read_only":
+		if strings.HasPrefix(x.Name, "tx_") != s.mariadb() {
+			return mysql.Errorf(1193, "Unknown system variable '%s'", x.Name)
+		}
+		if strings.HasSuffix(x.Name, "isolation") {
+			j.isolationSet = !isDefault(x)
+			if isDefault(x) { // the configuration's, not a node's
+				j.vars = j.vars.With(backend.Var{Name: "transaction_isolation", Value: quote(s.defaultIsolation())})
+				return nil
+			}
+		}
+	}
+	t := treat(x.Name)
+	if err := refuseVariable(t, x.Name, isDefault(x)); err != nil {
+		return err
+	}
+	switch {
+	case t == unsupported:
+		return nil // DEFAULT is what it has
+	case t == ignored:
+		j.warnings = append(j.warnings, warning{"Warning", 1235, "This version of Braid doesn't yet support 'SET " + x.Name + "'; it has no effect"})
+		return nil
+	case known:
+		v, _ := s.srv.sets.get(j.key(x))
+		return j.assign(canonicalName(x.Name), v)
+	}
+	return j.askFor(canonicalName(x.Name), "SESSION "+x.Name, x)
+}
+
+// addNext is SET @@transaction_isolation and SET @@transaction_read_only: for
+// the next transaction.
+func (j *setJob) addNext(x *router.Set) error {
+	s := j.s
+	if strings.HasPrefix(x.Name, "tx_") != s.mariadb() {
+		return mysql.Errorf(1193, "Unknown system variable '%s'", x.Name)
+	}
+	if s.tx != nil && !s.waiting {
+		return mysql.Errorf(1568, "Transaction characteristics can't be changed while a transaction is in progress")
+	}
+	value := strings.ToUpper(x.Value)
+	if strings.HasSuffix(x.Name, "isolation") {
+		if n, err := strconv.Atoi(value); err == nil && n >= 0 && n < len(isolationLevels) {
+			value = isolationLevels[n]
+		}
+		if isDefault(x) {
+			value = s.defaultIsolation()
+		}
+		if !x.Literal || !isolationLevel(value) {
+			return mysql.Errorf(1231, "Variable '%s' can't be set to the value of '%s'", x.Name, x.Value)
+		}
+		j.nextLevel = value
+		return nil
+	}
+	on, ok := boolean(x)
+	if !ok {
+		return mysql.Errorf(1231, "Variable '%s' can't be set to the value of '%s'", x.Name, x.Value)
+	}
+	j.nextAccess = "READ WRITE"
+	if on && !isDefault(x) {
+		j.nextAccess = "READ ONLY"
+	}
+	return nil
+}
+
+// isolationLevels in the order of their numbers.
+var isolationLevels = [...]string{"READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"}
+
+func isolationLevel(l string) bool {
+	for _, x := range isolationLevels {
+		if x == l {
+			return true
+		}
+	}
+	return false
+}
+
+// defaultIsolation is the isolation level that sessions of the database begin with.
+func (s *Session) defaultIsolation() string {
+	if b := s.gen.anyBase(s.database); b != nil {
+		return b.isolation
+	}
+	return "REPEATABLE-READ"
+}
+
+// boolean reads a literal that switches something on or off.
+func boolean(x *router.Set) (on, ok bool) {
+	if !x.Literal {
+		return false, false
+	}
+	if isDefault(x) {
+		return true, true
+	}
+	return isOn(x.Value)
+}
+
+func isOn(value string) (on, ok bool) {
+	switch strings.ToUpper(value) {
+	case "1", "ON", "TRUE":
+		return true, true
+	case "0", "OFF", "FALSE":
+		return false, true
+	}
+	return false, false
+}
+
+// addNames is SET NAMES.
+func (j *setJob) addNames(x *router.Set) error {
+	coll, err := j.collation(x)
+	if err != nil {
+		return err
+	}
+	j.vars = j.vars.Without(fourCharacterSets()...).With(names(coll))
+	if len(j.pieces) > 0 {
+		v := names(coll)
+		j.pieces = append(j.pieces, "NAMES "+v.Value)
+	}
+	return nil
+}
+
+// fourCharacterSets are the variables that SET NAMES sets.
+func fourCharacterSets() []string {
+	return []string{"character_set_client", "character_set_connection", "character_set_results", "collation_connection"}
+}
+
+// collation finds the collation that SET NAMES and SET CHARACTER SET name.
+func (j *setJob) collation(x *router.Set) (mysql.Collation, error) {
+	colls := j.s.collations()
+	name := x.Value
+	if isDefault(x) {
+		name = "utf8mb4"
+	}
+	cs, ok := colls.Charset(name)
+	if !ok {
+		return mysql.Collation{}, mysql.Errorf(1115, "Unknown character set: '%s'", name)
+	}
+	switch cs.Name {
+	case "ucs2", "utf16", "utf16le", "utf32":
+		return mysql.Collation{}, mysql.Errorf(1231, "Variable 'character_set_client' can't be set to the value of '%s'", cs.Name)
+	}
+	coll, _ := colls.ByID(cs.Collation)
+	if x.Collate != "" {
+		if coll, ok = colls.ByName(x.Collate); !ok {
+			return coll, mysql.Errorf(1273, "Unknown collation: '%s'", x.Collate)
+		}
+		if coll.Charset != cs.Name {
+			return coll, mysql.Errorf(1253, "COLLATION '%s' is not valid for CHARACTER SET '%s'", coll.Name, cs.Name)
+		}
+	}
+	return coll, nil
+}
+
+// addCharset is SET CHARACTER SET: the connection's character set becomes the database's.
+func (j *setJob) addCharset(x *router.Set) error {
+	coll, err := j.collation(x)
+	if err != nil {
+		return err
+	}
+	got, err := j.s.ask("SELECT @@character_set_database, @@collation_database LIMIT 1")
+	if err != nil {
+		return err
+	}
+	j.vars = j.vars.Without(fourCharacterSets()...).With(names(coll),
+		backend.Var{Name: "character_set_connection", Value: quote(got[0].text)}, backend.Var{Name: "collation_connection", Value: quote(got[1].text)})
+	return nil
+}
+
+// assign keeps a system variable's new value.
+func (j *setJob) assign(name, value string) error {
+	if err := refuseValue(name, value); err != nil {
+		return err
+	}
+	switch {
+	case name == "last_insert_id" || name == "identity":
+		j.lastInsertID = parseUint([]byte(value))
+	case treat(name) == own:
+		j.own = j.own.With(backend.Var{Name: name, Value: value})
+	default:
+		j.vars = j.vars.With(backend.Var{Name: name, Value: value})
+	}
+	return nil
+}
+
+// askFor adds an assignment to what a node is asked. left is its left side.
+func (j *setJob) askFor(name, left string, x *router.Set) error {
+	text := x.Text
+	if !x.Literal {
+		e, err := j.s.expression(text)
+		if err != nil {
+			return err
+		}
+		text = e.text
+		if e.plan != nil {
+			if j.plan != nil && (j.at.node != e.at.node || j.at.schema != e.at.schema) {
+				return mysql.Errorf(1235, "This version of Braid doesn't yet support 'SET of values from several shards'")
+			}
+			j.plan, j.at = e.plan, e.at
+		}
+		for _, v := range e.assigns {
+			j.asked = append(j.asked, asked{name: v})
+		}
+	}
+	j.pieces = append(j.pieces, left+"="+text)
+	a := asked{name: name}
+	if name[0] != '@' {
+		a.key = j.key(x)
+	}
+	j.asked = append(j.asked, a)
+	return nil
+}
+
+// expression is a value in SET that is no literal.
+type expression struct {
+	text    string
+	assigns []string     // user variables that it assigns itself, "@a"
+	plan    *router.Plan // when it reads tables
+	at      place        // then: where they are
+}
+
+// expression finds what a node is to be sent for a value: the router replaces
+// what is the session's own, and knows on which shard the tables are.
+func (s *Session) expression(text string) (expression, error) {
+	const head, tail = "SELECT (", ") AS `braid_value`"
+	q := &router.Query{Text: []byte(head + text + tail)}
+	s.fillQuery(q)
+	plan, err := s.gen.router.Plan(q)
+	if err != nil {
+		return expression{}, err
+	}
+	if plan.Kind == router.KindRefuse {
+		return expression{}, plan.Err
+	}
+	var route router.Route
+	if err := plan.Bind(q, &route); err != nil {
+		return expression{}, err
+	}
+	if len(route.Targets) != 1 {
+		return expression{}, mysql.Errorf(1235, "This version of Braid doesn't yet support 'SET of a value from several shards'")
+	}
+	out := string(route.Targets[0].Text)
+	if !strings.HasPrefix(out, head) || !strings.HasSuffix(out, tail) {
+		return expression{}, mysql.Errorf(1235, "This version of Braid doesn't yet support 'SET of this expression'")
+	}
+	e := expression{text: "(" + out[len(head):len(out)-len(tail)] + ")"}
+	for _, v := range plan.Assigns {
+		e.assigns = append(e.assigns, userName(v))
+	}
+	if !plan.NoTables {
+		e.plan, e.at = plan, s.place(plan, route.Targets[0].Shard)
+	}
+	return e, nil
+}
+
+// ask lets a node carry the assignments out and reads the values back.
+func (j *setJob) ask() error {
+	work := func(c *backend.Conn) error {
+		c.Tainted = true // its variables are no longer those it was given
+		ok, err := c.Exec("SET " + strings.Join(j.pieces, ","))
+		var e *mysql.Error
+		if errors.As(err, &e) && !isPrefix(err) && !backend.IsLost(err) {
+			return j.notSet(c, e)
+		}
+		if err != nil {
+			return err
+		}
+		if ok.Warnings > 0 {
+			rows, err := c.Query(showWarnings, warningsMax)
+			if err != nil {
+				return err
+			}
+			for _, r := range rows {
+				j.warnings = append(j.warnings, warning{string(r[0]), uint16(parseUint(r[1])), string(r[2])})
+			}
+		}
+		return j.readBack(c, ok.Warnings == 0)
+	}
+	if j.plan != nil {
+		return j.s.onShard(j.plan, &j.at, work)
+	}
+	return j.s.onNode(work)
+}
+
+// notSet keeps what a SET that was refused leaves behind: a user variable that
+// was not there before has a type now, and an expression may have assigned others.
+func (j *setJob) notSet(c *backend.Conn, refused *mysql.Error) error {
+	var users []string
+	for _, a := range j.asked {
+		if a.name[0] == '@' && a.name != autocommitAsked {
+			users = append(users, a.name)
+		}
+	}
+	got, err := readUserVariables(c, users)
+	if err != nil {
+		return err
+	}
+	c.SetVars(j.s.vars.With(got...))
+	c.Tainted = j.s.isPinned(c)
+	if len(got) > 0 {
+		j.s.setVars(c.Vars())
+	}
+	return refused
+}
+
+// readBack reads what the variables asked for have become. sure says that
+// their literals may be remembered.
+func (j *setJob) readBack(c *backend.Conn, sure bool) error {
+	var users, systems []string
+	for _, a := range j.asked {
+		switch {
+		case a.name[0] == '@':
+			users = append(users, a.name)
+		default:
+			systems = append(systems, a.name)
+			if a.name == "character_set_connection" || a.name == "collation_connection" {
+				// Each of the two follows the other.
+				systems = append(systems, "character_set_connection", "collation_connection")
+			}
+		}
+	}
+	got, err := readUserVariables(c, users)
+	if err != nil {
+		return err
+	}
+	read, err := readVariables(c, systems, j.s.mariadb())
+	if err != nil {
+		return err
+	}
+	has := j.vars.With(got...) // what the connection has
+	for _, v := range read {
+		if v.Name != "last_insert_id" && v.Name != "identity" {
+			has = has.With(v)
+		}
+	}
+	for _, v := range got {
+		if v.Name == autocommitAsked {
+			on, ok := isOn(unquote(v.Value))
+			if !ok {
+				return mysql.Errorf(1231, "Variable 'autocommit' can't be set to the value of '%s'", v.Value)
+			}
+			j.autocommit = on
+			continue
+		}
+		j.vars = j.vars.With(v)
+	}
+	for _, v := range read {
+		if err := j.assign(v.Name, v.Value); err != nil {
+			return err
+		}
+	}
+	if sure {
+		for _, a := range j.asked {
+			if a.key == (setKey{}) || a.name == "character_set_connection" || a.name == "collation_connection" {
+				continue
+			}
+			for _, v := range read {
+				if v.Name == a.name {
+					j.s.srv.sets.put(a.key, v.Value)
+				}
+			}
+		}
+	}
+	c.SetVars(has)
+	c.Tainted = j.s.isPinned(c)
+	return nil
+}
+
+// readVariables reads session variables, named as Vars does, as SQL literals.
+func readVariables(c *backend.Conn, names []string, mariadb bool) ([]backend.Var, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = "@@SESSION." + backend.WireName(n, mariadb)
+	}
+	columns, rows, err := c.QueryColumns("SELECT "+strings.Join(list, ",")+" LIMIT 1", 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) != 1 || len(rows[0]) != len(names) {
+		return nil, mysql.ErrMalformed
+	}
+	out := make([]backend.Var, len(names))
+	for i, v := range rows[0] {
+		out[i] = backend.Var{Name: names[i], Value: systemLiteral(&columns[i], v)}
+	}
+	return out, nil
+}
+
+// systemLiteral is the SQL text of a system variable's value.
+func systemLiteral(col *mysql.Column, value []byte) string {
+	v := string(value)
+	switch {
+	case value == nil:
+		return "NULL"
+	case numeric(value) && (col.Type < gomysql.MYSQL_TYPE_VARCHAR || col.Type == gomysql.MYSQL_TYPE_NEWDECIMAL):
+		return v
+	case strings.ContainsRune(v, '\\'):
+		return "CONVERT(x'" + hexText(v) + "' USING utf8mb4)"
+	}
+	return quote(v)
+}
+
+func hexText(s string) string {
+	const digits = "0123456789ABCDEF"
+	b := make([]byte, 0, 2*len(s))
+	for i := range len(s) {
+		b = append(b, digits[s[i]>>4], digits[s[i]&15])
+	}
+	return string(b)
+}

@@ -1,0 +1,43 @@
+package router
+
+import "strings"
+
+// findInto looks for SELECT ... INTO @a, @b, wherever the clause stands. The
+// tokens are from then on those of the text without it.
+func (s *shape) findInto(q *Query) {
+	if len(s.toks) == 0 {
+		return
+	}
+	if w := s.toks[0].word(s.text); w != "SELECT" && w != "WITH" && !s.toks[0].is(s.text, '(') {
+		return
+	}
+	for i := 0; i+1 < len(s.toks); i++ {
+		if s.toks[i].depth != 0 || s.toks[i].word(s.text) != "INTO" || !s.toks[i+1].is(s.text, '@') {
+			continue
+		}
+		l := localParser{q: q, text: s.text, toks: s.toks, i: i + 1}
+		var vars []string
+		for {
+			name, err := l.userVariable()
+			if err != nil {
+				return
+			}
+			vars = append(vars, name)
+			if !l.punct(',') {
+				break
+			}
+		}
+		s.vars, s.into = vars, [2]int{s.toks[i].start, s.toks[l.i-1].end}
+		s.toks = tokenize(s.parsed(), q.Mode, q.Charset)
+		return
+	}
+}
+
+// parsed is the text as the parser is given it: with blanks in the place of an
+// INTO clause.
+func (s *shape) parsed() string {
+	if s.into[1] == 0 {
+		return s.text
+	}
+	return s.text[:s.into[0]] + strings.Repeat(" ", s.into[1]-s.into[0]) + s.text[s.into[1]:]
+}
