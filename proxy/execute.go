@@ -53,7 +53,7 @@ func (s *Session) statement(text []byte) error {
 // fillQuery puts what a statement's meaning depends on into q.
 func (s *Session) fillQuery(q *router.Query) {
 	q.Made = nil
-	s.facts.Warnings, s.facts.Errors = s.warned, s.errored
+	s.facts.Warnings, s.facts.Errors, s.facts.Autocommit = s.warned, s.errored, s.autocommit
 	q.Database, q.Mode, q.Charset, q.Connection, q.Facts = s.database, s.mode, s.charset, s.connection, &s.facts
 }
 

@@ -61,7 +61,7 @@ func appendTemporal(b []byte, typ byte, v []byte) ([]byte, error) {
 // answer runs the statement over the copies and relays its answer.
 func (g *gathering) answer() error {
 	s, c, p := g.s, g.scratch, &g.p
-	need := backend.Need{Schema: scratchSchema, Vars: s.vars, Autocommit: true}
+	need := backend.Need{Schema: scratchSchema, Vars: s.varsFor(g.plan), Autocommit: true}
 	fail := func(err error) error {
 		stopped := s.drop(c)
 		c.Destroy()

@@ -58,8 +58,13 @@ func readInto(out mysql.Rows, cols []mysql.Column, plan *router.Plan) (vars []ba
 	}
 }
 
-// endInto keeps what SELECT ... INTO over several shards read and answers.
-func (s *Session) endInto(vars []backend.Var, rows uint64) error {
+// endInto keeps what SELECT ... INTO over several shards read and answers. text
+// says that it was not prepared: a prepared one was warned of then.
+func (s *Session) endInto(plan *router.Plan, vars []backend.Var, rows uint64, text bool) error {
+	if text && plan.IntoLast && s.mariadb() {
+		s.warned++
+		s.warnings = append([]warning{{"Warning", 1287, "'<select expression> INTO <destination>;' is deprecated and will be removed in a future release. Please use 'SELECT <select list> INTO <destination> FROM...' instead"}}, s.warnings...)
+	}
 	s.setVars(s.vars.With(vars...))
 	s.facts.RowCount, s.facts.FoundRows = int64(rows), rows
 	if rows == 0 {

@@ -36,6 +36,7 @@ type part struct {
 // are any, so that sessions never wait for each other in a circle (B164). Inside
 // a transaction a node is one stream (rule T18).
 func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
+	text := ps == nil
 	if len(plan.Into) > 0 && ps != nil {
 		if len(ps.vals) > 0 {
 			return s.failed1(plan, mysql.Errorf(1235, "This version of Braid doesn't yet support 'a prepared SELECT ... INTO with parameters over several shards'"))
@@ -124,7 +125,7 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		return s.failErr(err)
 	}
 	if len(plan.Into) > 0 {
-		return s.endInto(into, n)
+		return s.endInto(plan, into, n, text)
 	}
 	return s.writeEnd(0, s.warned)
 }

@@ -89,8 +89,11 @@ func (j *setJob) known(x *router.Set) bool {
 	case x.Scope == router.ScopeUser:
 		_, ok := j.userValue(x)
 		return ok
-	case x.Scope != router.ScopeSession, x.Name == "names", x.Name == "charset":
+	case x.Scope != router.ScopeSession:
 		return true
+	case x.Name == "names", x.Name == "charset":
+		// MySQL warns of utf8 and utf8mb3.
+		return j.s.mariadb() || !strings.HasPrefix(strings.ToLower(x.Value), "utf8") || strings.EqualFold(x.Value, "utf8mb4")
 	}
 	switch x.Name {
 	case "autocommit":
@@ -160,9 +163,9 @@ func (j *setJob) add(x *router.Set, known bool) error {
 	}
 	switch x.Name {
 	case "names":
-		return j.addNames(x)
+		return j.addNames(x, known)
 	case "charset":
-		return j.addCharset(x)
+		return j.addCharset(x, known)
 	case "braid_read_fence":
 		return s.setFence(x)
 	case "autocommit":
@@ -280,15 +283,21 @@ func isOn(value string) (on, ok bool) {
 }
 
 // addNames is SET NAMES.
-func (j *setJob) addNames(x *router.Set) error {
+func (j *setJob) addNames(x *router.Set, known bool) error {
 	coll, err := j.collation(x)
 	if err != nil {
 		return err
 	}
 	j.vars = j.vars.Without(fourCharacterSets()...).With(names(coll))
-	if len(j.pieces) > 0 {
-		v := names(coll)
-		j.pieces = append(j.pieces, "NAMES "+v.Value)
+	if !known {
+		piece := "NAMES " + quote(coll.Charset)
+		switch {
+		case x.Collate != "":
+			piece = "NAMES " + quote(x.Value) + " COLLATE " + quote(x.Collate)
+		case !isDefault(x):
+			piece = "NAMES " + quote(x.Value)
+		}
+		j.pieces = append(j.pieces, piece)
 	}
 	return nil
 }
@@ -326,7 +335,7 @@ func (j *setJob) collation(x *router.Set) (mysql.Collation, error) {
 }
 
 // addCharset is SET CHARACTER SET: the connection's character set becomes the database's.
-func (j *setJob) addCharset(x *router.Set) error {
+func (j *setJob) addCharset(x *router.Set, known bool) error {
 	coll, err := j.collation(x)
 	if err != nil {
 		return err
@@ -337,6 +346,9 @@ func (j *setJob) addCharset(x *router.Set) error {
 	}
 	j.vars = j.vars.Without(fourCharacterSets()...).With(names(coll),
 		backend.Var{Name: "character_set_connection", Value: quote(got[0].text)}, backend.Var{Name: "collation_connection", Value: quote(got[1].text)})
+	if !known {
+		j.pieces = append(j.pieces, "CHARACTER SET "+quote(coll.Charset))
+	}
 	return nil
 }
 
@@ -348,7 +360,7 @@ func (j *setJob) assign(name, value string) error {
 	switch {
 	case name == "last_insert_id" || name == "identity":
 		j.lastInsertID = parseUint([]byte(value))
-	case treat(name) == own:
+	case treat(name) == keptByBraid:
 		j.own = j.own.With(backend.Var{Name: name, Value: value})
 	default:
 		j.vars = j.vars.With(backend.Var{Name: name, Value: value})

@@ -15,6 +15,7 @@ import (
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
+	"braid/backend"
 	"braid/internal/mysql"
 	"braid/router"
 )
@@ -127,6 +128,11 @@ func (s *Session) variableRows(a *nodeAnswer, sh *router.Show) {
 		own["pseudo_thread_id"] = strconv.FormatUint(s.id, 10)
 		own["last_insert_id"] = strconv.FormatUint(s.facts.LastInsertID, 10)
 		own["identity"] = own["last_insert_id"]
+		s.readingVars().Each(func(v backend.Var) {
+			if treat(v.Name) == keptByBraid {
+				own[v.Name] = unquote(v.Value)
+			}
+		})
 	}
 	a.override(own)
 }

@@ -17,9 +17,9 @@ const (
 	// applied variables are set on every backend connection that works for the
 	// session. It is what becomes of all that are not named below.
 	applied treatment = iota
-	// own variables are Braid's to follow: a backend connection gets them only
+	// keptByBraid variables are Braid's to follow: a backend connection gets them only
 	// for a statement that reads or needs them.
-	own
+	keptByBraid
 	// ignored variables have no effect; the client gets a warning.
 	ignored
 	// privileged variables need a privilege on a server, which Braid's users do
@@ -39,7 +39,7 @@ func treat(name string) treatment {
 		"interactive_timeout", "wait_timeout", // of the client's connection
 		"last_insert_id", "identity", // the session's memory
 		"sql_select_limit": // of the whole answer, not of each shard's (rule D11)
-		return own
+		return keptByBraid
 	case
 		"profiling", "profiling_history_size", // SHOW PROFILES is not there
 		"optimizer_trace", "optimizer_trace_features", "optimizer_trace_limit", "optimizer_trace_max_mem_size", "optimizer_trace_offset":
@@ -78,7 +78,7 @@ func (s *Session) varsFor(plan *router.Plan) *backend.Vars {
 	switch {
 	case plan.ReadsOwn:
 		return s.readingVars()
-	case s.selectLimitSet && plan.Verb == "SELECT" && len(s.route.Targets) == 1:
+	case s.selectLimitSet && plan.Verb == "SELECT" && len(s.route.Targets) < 2:
 		if s.limited == nil {
 			limit, _ := s.own.Get("sql_select_limit")
 			s.limited = s.vars.With(backend.Var{Name: "sql_select_limit", Value: limit})

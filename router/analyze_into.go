@@ -41,3 +41,15 @@ func (s *shape) parsed() string {
 	}
 	return s.text[:s.into[0]] + strings.Repeat(" ", s.into[1]-s.into[0]) + s.text[s.into[1]:]
 }
+
+// intoLast tells whether the INTO clause is the statement's end and a FROM stands before it.
+func (s *shape) intoLast() bool {
+	from := false
+	for _, t := range s.toks {
+		if t.start > s.into[1] {
+			return false
+		}
+		from = from || t.depth == 0 && t.word(s.text) == "FROM"
+	}
+	return from && s.into[1] > 0
+}

@@ -121,7 +121,7 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 		p.FoundRows = sel.CalcFoundRows
 	}
 	if plain && sel.SelectIntoOpt != nil || len(f.shape.vars) > 0 {
-		p.Rows, p.Into = false, f.shape.vars
+		p.Rows, p.Into, p.IntoLast = false, f.shape.vars, f.shape.intoLast()
 	}
 	p.SetsID = f.setsID
 	body := &readBody{}
@@ -348,12 +348,16 @@ func (f *found) lockOwnerEdits(i int) []edit {
 
 // variableFact looks at a system variable whose @@ is token i.
 func (f *found) variableFact(i int, put func(k fact, start, end int)) {
-	s, j := f.shape, i+2
+	s, j, global := f.shape, i+2, false
 	if w := s.toks[j].word(s.text); (w == "SESSION" || w == "LOCAL" || w == "GLOBAL") && j+2 < len(s.toks) && s.toks[j+1].is(s.text, '.') {
+		global = w == "GLOBAL"
 		j += 2
 	}
 	k, ok := map[string]fact{"VERSION": factVersion, "LAST_INSERT_ID": factLastInsertID, "IDENTITY": factLastInsertID, "PSEUDO_THREAD_ID": factConnectionID,
 		"WARNING_COUNT": factWarningCount, "ERROR_COUNT": factErrorCount}[s.toks[j].word(s.text)]
+	if s.toks[j].word(s.text) == "AUTOCOMMIT" && len(f.refs) > 0 {
+		k, ok = factAutocommit, !global // a leg's connection has it off (rule T2)
+	}
 	if ok {
 		put(k, s.toks[i].start, s.toks[j].end)
 	}

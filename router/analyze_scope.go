@@ -64,18 +64,17 @@ type found struct {
 	stack    []*block
 	err      error
 
-	userVariables bool
-	assigns       []string // user variables that are assigned, in lower case
-	readsOwn      bool     // a session variable is read that Braid keeps itself
-	unstable      string   // a function whose answer differs from call to call and shard to shard
-	windows       []*ast.WindowFuncExpr
-	functions     map[string]bool
-	aggregates    map[*block][]*ast.AggregateFuncExpr
-	locking       bool
-	locks         bool   // GET_LOCK and its like
-	setsID        bool   // LAST_INSERT_ID(expression)
-	elsewhere     bool   // the text is for a connection in another schema
-	bare          []edit // the base edits without names for select items
+	assigns    []string // user variables that are assigned, in lower case
+	readsOwn   bool     // a session variable is read that Braid keeps itself
+	unstable   string   // a function whose answer differs from call to call and shard to shard
+	windows    []*ast.WindowFuncExpr
+	functions  map[string]bool
+	aggregates map[*block][]*ast.AggregateFuncExpr
+	locking    bool
+	locks      bool   // GET_LOCK and its like
+	setsID     bool   // LAST_INSERT_ID(expression)
+	elsewhere  bool   // the text is for a connection in another schema
+	bare       []edit // the base edits without names for select items
 }
 
 // Enter implements ast.Visitor.
@@ -105,7 +104,6 @@ func (f *found) Enter(n ast.Node) (ast.Node, bool) {
 	case *ast.SetOprSelectList:
 		f.names(n.With)
 	case *ast.VariableExpr:
-		f.userVariables = f.userVariables || !n.IsSystem
 		switch {
 		case !n.IsSystem && n.Value != nil:
 			f.assign(strings.ToLower(n.Name))

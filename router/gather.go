@@ -99,8 +99,8 @@ func newGather(f *found, sources []source, stmt ast.StmtNode) (*gatherPlan, *mys
 		return nil, refuse("FOR UPDATE or FOR SHARE where the rows of several shards have to meet")
 	case len(f.shape.vars) > 0:
 		return nil, refuse("SELECT ... INTO where the rows of several shards have to meet")
-	case f.userVariables:
-		return nil, refuse("user variables where the rows of several shards have to meet")
+	case len(f.assigns) > 0:
+		return nil, refuse("assigning user variables where the rows of several shards have to meet")
 	case f.unstable == "stored function":
 		return nil, refuse("stored functions where the rows of several shards have to meet")
 	case f.setsID:

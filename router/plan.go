@@ -38,6 +38,8 @@ type Plan struct {
 	Assigns []string
 	// Into are the variables of SELECT ... INTO @a, @b; they are in Assigns too.
 	Into []string
+	// IntoLast says that the INTO stands behind a FROM, of which MariaDB warns.
+	IntoLast bool
 	// ReadsOwn says that it reads a session variable which the proxy keeps itself
 	// and a connection has only when told: wait_timeout, interactive_timeout,
 	// sql_select_limit, completion_type.
@@ -198,9 +200,10 @@ type Facts struct {
 	FoundRows    uint64
 	// System is by which table expression each table of information_schema is
 	// read, by name as in Plan.System.
-	System map[string]string
-	Warnings     uint16 // @@warning_count
-	Errors       uint16 // @@error_count
+	System     map[string]string
+	Autocommit bool
+	Warnings   uint16 // @@warning_count
+	Errors     uint16 // @@error_count
 	// LockOwners tells whose the backend connections are on which user locks are
 	// held, so that IS_USED_LOCK() answers in clients' connection ids. Nil: nobody's.
 	LockOwners func() []LockOwner

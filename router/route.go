@@ -361,6 +361,12 @@ func (w *writer) fact(k fact) {
 		w.unsigned(uint64(f.Warnings))
 	case factErrorCount:
 		w.unsigned(uint64(f.Errors))
+	case factAutocommit:
+		n := uint64(0)
+		if f.Autocommit {
+			n = 1
+		}
+		w.r.buf = strconv.AppendUint(w.r.buf, n, 10)
 	case factLockOwner:
 		w.r.buf = append(w.r.buf, " WHEN 0 THEN 0"...)
 		if f.LockOwners != nil {
