@@ -126,7 +126,7 @@ func (in *install) start(ctx context.Context, name, dir string) (n node, stop fu
 		return n, nil, err
 	}
 	data, socket, logPath := filepath.Join(dir, "data"), filepath.Join(dir, "s"), filepath.Join(dir, "log")
-	common := []string{"--no-defaults", "--datadir=" + data}
+	common := []string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + dir}
 	if os.Getuid() == 0 {
 		common = append(common, "--user=root")
 	}
@@ -140,7 +140,7 @@ func (in *install) start(ctx context.Context, name, dir string) (n node, stop fu
 		return n, nil, fmt.Errorf("%s: %w: %s", initialize.Path, err, bytes.TrimSpace(text))
 	}
 	args := append(common, "--socket="+socket, "--pid-file="+filepath.Join(dir, "pid"), "--skip-networking", "--skip-log-bin", "--server-id="+strconv.Itoa(os.Getpid()),
-		"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=2", "--max-connections=300", "--tmpdir="+dir)
+		"--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=2", "--max-connections=300")
 	if in.mariadb {
 		args = append(args, "--innodb-log-file-size=16M")
 	} else {
