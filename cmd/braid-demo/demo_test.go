@@ -75,6 +75,13 @@ func TestOnce(t *testing.T) {
 					t.Errorf("the tour does not show:\n%s", want)
 				}
 			}
+			if kind != "embedded" {
+				for _, part := range printed(t) {
+					if !strings.Contains(out.String(), part) {
+						t.Errorf("README.md shows what the tour does not:\n%s", part)
+					}
+				}
+			}
 			if t.Failed() {
 				t.Logf("%s", &out)
 			}
@@ -84,6 +91,22 @@ func TestOnce(t *testing.T) {
 			}
 		})
 	}
+}
+
+// printed are the parts of the tour that README.md shows.
+func printed(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```text\n")
+	block, _, ok := strings.Cut(rest, "```")
+	parts := strings.Split(block, "[...]\n")
+	if !ok || len(parts) < 3 {
+		t.Fatalf("README.md shows %d parts of the tour", len(parts))
+	}
+	return parts
 }
 
 // shortDir is a temporary folder whose path leaves room for a socket's.
