@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"braid/backend"
 	"braid/internal/mysql"
 	"braid/router"
 )
@@ -93,6 +94,9 @@ func (s *Session) ddlOn(plan *router.Plan, p *place, t *router.Target) (mysql.OK
 	}
 	need := s.need(plan, p)
 	need.Write = true
+	if len(s.route.Targets) > 1 {
+		need.Vars = s.boundedLocks()
+	}
 	err = s.sendOnly(c, &need, plan, t, nil)
 	var first []byte
 	if err == nil {
@@ -120,6 +124,21 @@ func (s *Session) ddlOn(plan *router.Plan, p *place, t *router.Target) (mysql.OK
 	}
 	s.done(c, plan, &ok)
 	return ok, nil
+}
+
+// ddlLockWait is how long a schema change on several shards waits for a table's
+// metadata lock on each, in seconds, unless the client has said otherwise.
+const ddlLockWait = "60"
+
+// boundedLocks are the session's variables with an end to the waiting for
+// metadata locks (rule T17). Servers wait for a year; a schema change that holds
+// the table on one shard and waits on another, for a transaction that waits on
+// the first, would be a deadlock that no server sees.
+func (s *Session) boundedLocks() *backend.Vars {
+	if _, set := s.vars.Get("lock_wait_timeout"); set {
+		return s.vars
+	}
+	return s.vars.With(backend.Var{Name: "lock_wait_timeout", Value: ddlLockWait})
 }
 
 // refreshSchema makes the next statement see the schema as it now is.
