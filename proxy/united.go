@@ -145,12 +145,22 @@ func formOf(c *mysql.Column) textForm {
 
 // describeUnited gives a united answer the columns that a single shard's has.
 // The types on the wire must be the same where rows are binary.
+//
+// Where a column's type hangs on a parameter, columns, which were found out
+// without a value for it, may say NULL: the answer itself knows better.
 func describeUnited(st *backend.Rows, columns []mysql.Column, binary bool) (mysql.Rows, error) {
 	got := st.Columns()
 	if len(got) != len(columns) {
 		return nil, mysql.Errorf(1105, "the columns of the result changed while it was asked for; is a schema change under way?")
 	}
+	columns = slices.Clone(columns)
 	for i := range got {
+		if c := &columns[i]; c.Type == gomysql.MYSQL_TYPE_NULL && got[i].Type != gomysql.MYSQL_TYPE_NULL {
+			c.Type, c.Length, c.Charset, c.Decimals, c.Flags = got[i].Type, got[i].Length, got[i].Charset, got[i].Decimals, got[i].Flags
+			if wireForm(c.Type) == gomysql.MYSQL_TYPE_STRING && c.Type != gomysql.MYSQL_TYPE_NEWDECIMAL {
+				c.Decimals = 39 // as MariaDB says of strings that are no columns; the united answer's are
+			}
+		}
 		if binary && wireForm(got[i].Type) != wireForm(columns[i].Type) {
 			return nil, mysql.Errorf(1235, "This version of Braid doesn't yet support 'column %s of several shards on one node inside a transaction, in the binary protocol'", columns[i].Name)
 		}
