@@ -97,7 +97,7 @@ type TxOptions struct {
 	// that is tried again after a deadlock is not the youngest for ever.
 	Since time.Time
 
-	Isolation           string // "READ-COMMITTED", ...; "" none
+	Isolation string // "READ-COMMITTED", ...; "" none
 
 	// Pinned returns the connection that the session is pinned to on a node, nil
 	// when there is none; the leg then uses it and leaves it to the session at

@@ -390,9 +390,13 @@ func (s *Session) broken(c *backend.Conn, plan *router.Plan, p *place, err error
 		}
 		return e
 	}
+	pinned := s.isPinned(c)
 	s.scrap(c)
 	if stopped != nil {
 		return stopped
+	}
+	if pinned {
+		return pinLostError(p.shardError(err))
 	}
 	return p.shardError(err)
 }
@@ -427,7 +431,7 @@ func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) 
 			if errors.As(err, &e) && !backend.IsLost(err) && !isPrefix(err) {
 				return s.answerError(c, plan, &p, e) // the PREPARE was refused
 			}
-			if !again && backend.IsLost(err) && s.retryable(plan) {
+			if !again && backend.IsLost(err) && s.retryable(plan) && !s.isPinned(c) {
 				// The pool's connection had died unnoticed; nothing of this
 				// session depends on it, and a read may be asked twice.
 				s.drop(c)

@@ -118,12 +118,8 @@ func (f *found) Enter(n ast.Node) (ast.Node, bool) {
 			f.unstable = strings.ToUpper(name) + "()"
 		}
 		switch name {
-		case "get_lock", "release_lock", "release_all_locks", "is_free_lock":
+		case "get_lock", "release_lock", "release_all_locks", "is_free_lock", "is_used_lock":
 			f.locks = true
-		case "is_used_lock":
-			if f.err == nil {
-				f.err = refuse("IS_USED_LOCK()") // it tells a node's connection id
-			}
 		case "last_insert_id":
 			f.setsID = f.setsID || len(n.Args) > 0
 		}

@@ -18,7 +18,7 @@ func TestContextCostsNoRoundTrip(t *testing.T) {
 		b := shop(t, flavour, 1, 2, func(c *conf.Config) {
 			relay = e2e.StartRelay(t, c.Nodes[0].Primary)
 			c.Nodes[0].Primary = relay.Addr
-			c.Pool.ConnectionsMax = 1
+			pool(c, 1, c.Pool.WaitTimeout)
 		})
 		keys := keys(t, b)
 		one, two := connect(t, b), connect(t, b)

@@ -25,7 +25,7 @@ import (
 func TestNothingLeaks(t *testing.T) {
 	each(t, func(t *testing.T, flavour servers.Flavour) {
 		b := shop(t, flavour, 2, 4, func(c *conf.Config) {
-			c.Pool.ConnectionsMax, c.Pool.WaitTimeout = 3, conf.Duration(time.Minute)
+			pool(c, 3, conf.Duration(time.Minute))
 		})
 		keys := keys(t, b)
 		fresh := readState(t, connect(t, b), flavour, keys[0])

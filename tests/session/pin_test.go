@@ -16,7 +16,7 @@ import (
 // transactions, whatever connections those use, and end with the session (B099).
 func TestUserLocksStay(t *testing.T) {
 	each(t, func(t *testing.T, flavour servers.Flavour) {
-		b := shop(t, flavour, 2, 4, func(c *conf.Config) { c.Pool.ConnectionsMax = 4 })
+		b := shop(t, flavour, 2, 4, func(c *conf.Config) { pool(c, 4, c.Pool.WaitTimeout) })
 		a, other := connect(t, b), connect(t, b)
 		if got := must(t, a, "SELECT GET_LOCK('l',1)"); got != "1" {
 			t.Fatalf("GET_LOCK: %s", got)
@@ -84,7 +84,7 @@ func TestLostLocksAreTold(t *testing.T) {
 func TestWaitingForThePool(t *testing.T) {
 	each(t, func(t *testing.T, flavour servers.Flavour) {
 		b := shop(t, flavour, 1, 1, func(c *conf.Config) {
-			c.Pool.ConnectionsMax, c.Pool.WaitTimeout = 1, conf.Duration(100*time.Millisecond)
+			pool(c, 1, conf.Duration(100*time.Millisecond))
 		})
 		holder, waiter := connect(t, b), connect(t, b)
 		must(t, holder, "BEGIN")

@@ -43,6 +43,14 @@ func shop(t *testing.T, flavour servers.Flavour, nodes, shards int, change func(
 	return b
 }
 
+// pool bounds the connections to each node.
+func pool(c *conf.Config, connections int, wait conf.Duration) {
+	c.Pool.ConnectionsMax, c.Pool.WaitTimeout = connections, wait
+	for i := range c.Nodes {
+		c.Nodes[i].ConnectionsMax = connections
+	}
+}
+
 // connect logs a client in, closed at the test's end.
 func connect(t *testing.T, b *e2e.Braid) *wire.Conn {
 	t.Helper()
