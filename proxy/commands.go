@@ -133,7 +133,7 @@ func (s *Session) comSetOption(payload []byte) error {
 	default:
 		return s.fail(mysql.Errorf(gomysql.ER_UNKNOWN_COM_ERROR, "Unknown command"))
 	}
-	return s.writeEnd(0, 0)
+	return s.writeEnd(0, s.stillWarned())
 }
 
 // serverOptions is what the handshake tells the client of this server.
@@ -150,4 +150,13 @@ func (s *Session) serverOptions() mysql.ServerOptions {
 	}
 	o.Version, o.ConnectionID, o.Cache, o.RSA = s.version(), uint32(s.id), s.srv.auth, s.srv.rsa
 	return o
+}
+
+// stillWarned is the count of warnings that a command which is no statement
+// ends with: MySQL repeats the last statement's.
+func (s *Session) stillWarned() uint16 {
+	if s.mariadb() {
+		return 0
+	}
+	return s.warned
 }

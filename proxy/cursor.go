@@ -92,7 +92,7 @@ func (s *Session) comFetch(payload []byte) error {
 	id := stmtID(payload)
 	ps := s.stmts[id]
 	if ps == nil {
-		return s.fail(unknownStmt(id, "mysqld_stmt_fetch"))
+		return s.fail(s.unknownStmt(id, "mysqld_stmt_fetch"))
 	}
 	if ps.cursor == nil {
 		return s.fail(mysql.Errorf(1421, "The statement (%d) has no open cursor.", id))

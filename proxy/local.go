@@ -11,6 +11,8 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 	l := plan.Local
 	bin := ps != nil
 	switch l.Op {
+	case router.OpNone:
+		return s.okNothing()
 	case router.OpBegin:
 		return s.beginStatementTx(l)
 	case router.OpCommit, router.OpRollback:

@@ -52,7 +52,12 @@ func stmtID(payload []byte) uint32 {
 	return binary.LittleEndian.Uint32(payload)
 }
 
-func unknownStmt(id uint32, command string) *mysql.Error {
+// unknownStmt is the error for a statement that is not there, in the words of
+// the flavour.
+func (s *Session) unknownStmt(id uint32, command string) *mysql.Error {
+	if !s.mariadb() {
+		command = "mysql_stmt_precheck"
+	}
 	return mysql.Errorf(1243, "Unknown prepared statement handler (%d) given to %s", id, command)
 }
 
@@ -212,7 +217,7 @@ func (s *Session) comExecute(payload []byte) error {
 	id := stmtID(payload)
 	ps := s.stmts[id]
 	if ps == nil {
-		return s.fail(unknownStmt(id, "mysqld_stmt_execute"))
+		return s.fail(s.unknownStmt(id, "mysqld_stmt_execute"))
 	}
 	if len(payload) < 9 {
 		return s.fail(mysql.Errorf(gomysql.ER_MALFORMED_PACKET, "Malformed communication packet"))
@@ -350,7 +355,7 @@ func (s *Session) closeStatements() {
 func (s *Session) comReset(payload []byte) error {
 	ps := s.stmts[stmtID(payload)]
 	if ps == nil {
-		return s.fail(unknownStmt(stmtID(payload), "mysqld_stmt_reset"))
+		return s.fail(s.unknownStmt(stmtID(payload), "mysqld_stmt_reset"))
 	}
 	ps.forgetLong()
 	ps.closeCursor()

@@ -322,7 +322,7 @@ func (s *Session) dispatch(cmd byte, payload []byte) error {
 	case gomysql.COM_STMT_FETCH:
 		return s.comFetch(payload)
 	case gomysql.COM_PING:
-		return s.writeOK(&mysql.OK{})
+		return s.writeOK(&mysql.OK{Warnings: s.stillWarned()})
 	case gomysql.COM_INIT_DB:
 		if e := s.use(string(payload)); e != nil {
 			return s.writeError(e)

@@ -245,12 +245,13 @@ func (s *Session) mapNames(f *shown, sh *router.Show, q *router.Query, column st
 		return nil
 	}
 	var b strings.Builder
+	column = "`" + column + "`"
 	fmt.Fprintf(&b, "(CASE %s", column)
 	for schema, name := range s.schemas(&f.place) {
 		fmt.Fprintf(&b, " WHEN %s THEN %s", quote(schema), quote(name))
 	}
 	fmt.Fprintf(&b, " ELSE %s END)", column)
-	f.text = append(append([]byte{}, q.Text[:sh.FilterAt]...), router.ReplaceIdentifier(string(q.Text[sh.FilterAt:]), s.mode, s.charset, column, b.String())...)
+	f.text = append(append([]byte{}, q.Text[:sh.FilterAt]...), router.ReplaceIdentifier(string(q.Text[sh.FilterAt:]), s.mode, s.charset, strings.Trim(column, "`"), b.String())...)
 	return nil
 }
 

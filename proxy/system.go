@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"sort"
@@ -82,12 +83,45 @@ func (s *Session) announceOwn(p *place, q *router.Query, ps *execution, a *nodeA
 		return err
 	}
 	for i, c := range own.columns {
-		if a.binary && c.Type != a.columns[i].Type && (fixedSize(c.Type) || fixedSize(a.columns[i].Type) || temporal(c.Type) || temporal(a.columns[i].Type)) {
+		before := a.columns[i]
+		a.columns[i] = c
+		if !a.binary || c.Type == before.Type || !fixedSize(c.Type) && !fixedSize(before.Type) && !temporal(c.Type) && !temporal(before.Type) {
 			continue
 		}
-		a.columns[i] = c
+		for _, r := range a.rows {
+			v, ok := shownNumber(&before, r[i])
+			if !ok {
+				return mysql.Errorf(1235, "This version of Braid doesn't yet support the column %s in this query of information_schema as a prepared statement", c.Name)
+			}
+			r[i] = a.value(i, v)
+		}
 	}
 	return nil
+}
+
+// shownNumber is a number of the binary protocol as text; false for other types.
+func shownNumber(c *mysql.Column, v nodeValue) (cell, bool) {
+	if v == nil {
+		return cell{}, true
+	}
+	var n uint64
+	switch c.Type {
+	case gomysql.MYSQL_TYPE_NEWDECIMAL:
+		return text(string(v)), true
+	case gomysql.MYSQL_TYPE_LONGLONG:
+		n = binary.LittleEndian.Uint64(v)
+	case gomysql.MYSQL_TYPE_LONG:
+		n = uint64(int32(binary.LittleEndian.Uint32(v)))
+		if c.Flags&gomysql.UNSIGNED_FLAG != 0 {
+			n = uint64(uint32(n))
+		}
+	default:
+		return cell{}, false
+	}
+	if c.Flags&gomysql.UNSIGNED_FLAG != 0 {
+		return count(n), true
+	}
+	return number(int64(n)), true
 }
 
 // systemColumns asks a node for the columns of a table of information_schema.
@@ -125,6 +159,13 @@ func (s *Session) systemTable(p *place, table string, q *router.Query) (string, 
 	first, tableName := "", ""
 	var list []string
 	names := s.schemas(p)
+	for _, name := range s.visible() {
+		for _, part := range s.systemParts(name, "TABLE_NAME") {
+			if part.place.node == p.node {
+				names[part.place.schema] = name
+			}
+		}
+	}
 	sums, err := s.systemSums(table, q)
 	if err != nil {
 		return "", err
@@ -251,6 +292,8 @@ func (s *Session) systemRows(p *place, query string) (string, error) {
 				b.WriteString("NULL")
 			case (strings.HasSuffix(upper, "_SCHEMA") || upper == "SCHEMA_NAME") && string(v) == p.schema:
 				b.WriteString(quote(p.database))
+			case a.columns[i].Type == gomysql.MYSQL_TYPE_LONGLONG && a.columns[i].Flags&gomysql.UNSIGNED_FLAG != 0:
+				b.WriteString(unsigned(parseUint(v)))
 			case fixedSize(a.columns[i].Type) || a.columns[i].Type == gomysql.MYSQL_TYPE_NEWDECIMAL:
 				b.Write(v)
 			case temporal(a.columns[i].Type):

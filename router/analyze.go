@@ -27,6 +27,9 @@ func (r *Router) analyze(q *Query) (planned, error) {
 		toks = toks[:len(toks)-1]
 	}
 	if len(toks) == 0 {
+		if strings.Trim(string(q.Text), "; \t\r\n\v\f") != "" {
+			return planned{plan: &Plan{Kind: KindLocal, Local: &Local{}}}, nil
+		}
 		return planned{}, mysql.Errorf(1065, "Query was empty")
 	}
 	l := localParser{r: r, q: q, text: string(q.Text), toks: toks}

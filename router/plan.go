@@ -100,7 +100,7 @@ type Local struct {
 type LocalOp uint8
 
 const (
-	OpNone LocalOp = iota // nothing: an empty statement is error 1065 before it gets here
+	OpNone LocalOp = iota // nothing: the text has only a comment (without one it is error 1065)
 	OpBegin
 	OpCommit
 	OpRollback

@@ -73,6 +73,26 @@ func (c *Conn) Command(code byte, body []byte) (OK, error) {
 	return OK{}, fmt.Errorf("unexpected answer %x", p)
 }
 
+// Packets sends any command and reads the packets of its answer as they are: up
+// to an error, an EOF or an OK, or only the first where single says that the
+// answer is one packet of whatever form.
+func (c *Conn) Packets(code byte, body []byte, single bool) ([][]byte, error) {
+	if err := c.command(code, body); err != nil {
+		return nil, err
+	}
+	var all [][]byte
+	for {
+		p, err := c.read()
+		if err != nil {
+			return all, err
+		}
+		all = append(all, append([]byte(nil), p...))
+		if single || p[0] == 0xff || p[0] == 0xfe || p[0] == 0 {
+			return all, nil
+		}
+	}
+}
+
 func (c *Conn) results(binary bool) ([]Result, error) {
 	var all []Result
 	for {
