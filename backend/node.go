@@ -94,7 +94,7 @@ func (n *Node) dial(ctx context.Context, foundRows bool) (*Conn, error) {
 	deadline, _ := ctx.Deadline()
 	_ = nc.SetDeadline(deadline)
 	c := &Conn{Conn: mysql.NewConn(nc, mysql.NodeSide, n.packet), node: n, foundRows: foundRows, born: time.Now()}
-	info, err := mysql.Connect(c.Conn, mysql.ClientOptions{User: n.conf.User, Password: n.password, FoundRows: foundRows,
+	info, err := mysql.Connect(c.Conn, mysql.ClientOptions{User: n.conf.User, Password: n.password, FoundRows: foundRows, LocalFiles: true,
 		TLSMode: n.mode, TLS: n.config, Compression: n.compression})
 	if err != nil {
 		_ = nc.Close()

@@ -139,7 +139,7 @@ func (s *Session) comSetOption(payload []byte) error {
 // serverOptions is what the handshake tells the client of this server.
 func (s *Session) serverOptions() mysql.ServerOptions {
 	o := s.gen.edge.options()
-	o.Capabilities = mysql.ServerCapabilities | gomysql.CLIENT_IGNORE_SPACE
+	o.Capabilities = mysql.ServerCapabilities | gomysql.CLIENT_IGNORE_SPACE | gomysql.CLIENT_LOCAL_FILES
 	if !s.mariadb() {
 		o.Capabilities |= gomysql.CLIENT_QUERY_ATTRIBUTES
 	}

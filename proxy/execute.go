@@ -95,6 +95,9 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 	if plan.DDL != nil {
 		return s.ddl(plan, q)
 	}
+	if plan.Load != nil {
+		return s.load(plan, q)
+	}
 	if err := s.makeValues(plan, q); err != nil {
 		return s.failErr(err)
 	}
@@ -603,6 +606,11 @@ func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *re
 			return err
 		}
 		s.addWarnings(rows, p)
+	}
+	if plan.Load != nil {
+		if err := s.loadVariables(c, plan.Load, true); err != nil {
+			return err
+		}
 	}
 	if plan.FoundRows {
 		rows, err := c.Query(foundRows, 1)

@@ -133,6 +133,9 @@ func (s *Session) describe(ps *prepared) (params, columns []mysql.Column, err er
 		ps.keepsWarnings = plan.Local.Op == router.OpShow && showsWarnings(&plan.Local.Show)
 		return s.describeLocal(plan, q)
 	}
+	if plan.Load != nil {
+		return nil, nil, mysql.Errorf(1295, "This command is not supported in the prepared statement protocol yet")
+	}
 	text, shard := plan.Describe(q)
 	if len(plan.System) > 0 {
 		text = q.Text

@@ -35,6 +35,35 @@ func (s *Session) relay(c *backend.Conn, first []byte, p *place) (relayed, error
 	}
 }
 
+// passFile passes a LOCAL file on that the client's statement, which is no other
+// than LOAD DATA LOCAL, made the node ask for.
+func (s *Session) passFile(c *backend.Conn) error {
+	if s.loads == nil {
+		return mysql.ErrMalformed // a node does not ask by itself
+	}
+	if err := s.c.WritePacket(append([]byte{0xfb}, s.loads.File...)); err != nil {
+		return err
+	}
+	if err := s.c.Flush(); err != nil {
+		return err
+	}
+	var failed error
+	for {
+		p, err := s.c.ReadPacket()
+		if err != nil {
+			return err
+		}
+		if failed == nil { // the client sends all of it, whatever happens
+			if failed = c.WritePacket(p); failed == nil {
+				failed = c.Flush()
+			}
+		}
+		if len(p) == 0 {
+			return failed
+		}
+	}
+}
+
 // relayOne passes one result on; again says that another follows.
 func (s *Session) relayOne(c *backend.Conn, first []byte, p *place, r *relayed) (again bool, err error) {
 	if len(first) == 0 {
@@ -58,7 +87,7 @@ func (s *Session) relayOne(c *backend.Conn, first []byte, p *place, r *relayed) 
 		r.err = logical(mysql.ParseError(first), p.schema, p.database)
 		return false, nil
 	case 0xfb:
-		return false, mysql.ErrMalformed // LOCAL INFILE was never offered to the node
+		return true, s.passFile(c)
 	}
 	n, _, k := mysql.LenEncInt(first)
 	if k == 0 {

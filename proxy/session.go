@@ -76,6 +76,7 @@ type Session struct {
 	def    []byte       // scratch of renameSchema
 	told   *mysql.Error // the last error that the client was told
 	failed uint64       // statements answered with an error
+	loads  *router.Load // the LOAD DATA LOCAL under way on one shard; nil: none
 	// trackedTx says that the client was told of a transaction that it began.
 	trackedTx bool
 	again     bool // nothing of the answer is written: after a deadlock the statement may be tried again

@@ -86,6 +86,9 @@ func (f *found) Enter(n ast.Node) (ast.Node, bool) {
 	case *ast.WithClause:
 		f.names(n)
 	case *ast.SelectStmt:
+		if n.SelectIntoOpt != nil && f.err == nil {
+			f.err = refuse("SELECT ... INTO OUTFILE: the file would lie on a node") // never on a node, however few
+		}
 		f.names(n.With)
 		b := f.push()
 		f.owner[n] = b

@@ -84,6 +84,9 @@ func (l *localParser) statement() (p *Plan, ok bool, err error) {
 			return nil, true, refuse("UNLOCK " + l.word())
 		}
 		x.Op = OpUnlockTables
+	case "LOAD":
+		p, err = l.r.planLoad(l.q, l.toks)
+		return p, true, err
 	case "XA":
 		x.Op, x.Name = OpXA, l.rest()
 	default:
@@ -103,7 +106,7 @@ func (l *localParser) statement() (p *Plan, ok bool, err error) {
 func (l *localParser) refused(first string) (*Plan, bool, error) {
 	switch first {
 	case "HANDLER", "FLUSH", "GRANT", "REVOKE", "RESET", "PURGE", "CHANGE", "INSTALL", "UNINSTALL", "BINLOG",
-		"SHUTDOWN", "RESTART", "CLONE", "IMPORT", "CACHE", "STOP", "CHECKSUM", "CHECK", "SIGNAL", "RESIGNAL", "GET", "HELP", "LOAD":
+		"SHUTDOWN", "RESTART", "CLONE", "IMPORT", "CACHE", "STOP", "CHECKSUM", "CHECK", "SIGNAL", "RESIGNAL", "GET", "HELP":
 		return nil, true, refuse(first)
 	case "CREATE", "DROP", "ALTER":
 		for i, t := range l.toks {

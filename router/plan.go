@@ -17,6 +17,7 @@ type Plan struct {
 	Database string
 	Err      *mysql.Error // KindRefuse
 	Local    *Local       // KindLocal
+	Load     *Load        // LOAD DATA LOCAL: run by the proxy without Bind
 	DDL      *DDL         // KindBroadcast or KindSingle, for statements that change the schema
 
 	Verb string // "SELECT", "INSERT", "UPDATE", ... for metrics and for ROW_COUNT()

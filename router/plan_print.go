@@ -36,6 +36,9 @@ func (p *Plan) String() string {
 	if p.DDL != nil {
 		fmt.Fprintf(&b, "  ddl: %s %s\n", p.DDL.Verb, strings.Join(p.DDL.Tables, ", "))
 	}
+	if p.Load != nil {
+		fmt.Fprintf(&b, "  load: %s, key in fields %v, whole %v: %s\n", p.Load.Table.Name, p.Load.keys, p.Load.Whole, p.Load.Text)
+	}
 	if p.body != nil {
 		p.body.explain(&b)
 	}

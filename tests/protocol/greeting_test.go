@@ -18,10 +18,10 @@ func TestGreeting(t *testing.T) {
 	)
 	// Not kept, or without a meaning since long ago.
 	left := map[servers.Flavour]uint32{
-		servers.MySQL: gomysql.CLIENT_LOCAL_FILES | gomysql.CLIENT_NO_SCHEMA | gomysql.CLIENT_ODBC | gomysql.CLIENT_IGNORE_SIGPIPE | gomysql.CLIENT_SSL |
+		servers.MySQL: gomysql.CLIENT_NO_SCHEMA | gomysql.CLIENT_ODBC | gomysql.CLIENT_IGNORE_SIGPIPE | gomysql.CLIENT_SSL |
 			gomysql.CLIENT_CAN_HANDLE_EXPIRED_PASSWORDS | gomysql.CLIENT_SSL_VERIFY_SERVER_CERT | gomysql.CLIENT_REMEMBER_OPTIONS |
 			optionalMetadata | multiFactor,
-		servers.MariaDB: gomysql.CLIENT_LOCAL_FILES | gomysql.CLIENT_NO_SCHEMA | gomysql.CLIENT_ODBC | gomysql.CLIENT_IGNORE_SIGPIPE |
+		servers.MariaDB: gomysql.CLIENT_NO_SCHEMA | gomysql.CLIENT_ODBC | gomysql.CLIENT_IGNORE_SIGPIPE |
 			gomysql.CLIENT_CAN_HANDLE_EXPIRED_PASSWORDS | gomysql.CLIENT_SSL_VERIFY_SERVER_CERT | gomysql.CLIENT_REMEMBER_OPTIONS,
 	}
 	more := map[servers.Flavour]uint32{servers.MariaDB: gomysql.CLIENT_LONG_PASSWORD | gomysql.CLIENT_ZSTD_COMPRESSION_ALGORITHM}
