@@ -52,7 +52,7 @@ func installGoTPC(t *testing.T) string {
 // tpccRefused are the consistency conditions that Braid refuses to compute
 // today, with error 1235; one that is computed after all fails the test, so that
 // it leaves the list.
-var tpccRefused = []string{"3.3.2.6", "3.3.2.10"}
+var tpccRefused = []string{}
 
 // tpccConditions are those that go-tpc checks.
 var tpccConditions = []string{"3.3.2.1", "3.3.2.2", "3.3.2.3", "3.3.2.4", "3.3.2.5", "3.3.2.6", "3.3.2.7", "3.3.2.8", "3.3.2.9", "3.3.2.10", "3.3.2.12"}
@@ -146,6 +146,11 @@ func TestTPCC(t *testing.T) {
 				args: []string{"tpcc", "-H", host, "-P", port, "-U", servers.User, "-p", servers.Password, "-D", "shop", "--warehouses", strconv.Itoa(warehouses)}}
 			if x.run(t, 20*time.Minute, "-T", "4", "prepare", "--no-check"); t.Failed() {
 				return
+			}
+			// Condition 3.3.2.10 looks history up by customer once for each customer, on
+			// any server: without an index that takes minutes.
+			if _, err := b.Open(t).ExecContext(t.Context(), "CREATE INDEX history_customer ON history (h_c_w_id, h_c_d_id, h_c_id)"); err != nil {
+				t.Fatal(err)
 			}
 			x.check(t)
 			out := x.run(t, span+5*time.Minute, "-T", "4", "--time", span.String(), "run")
