@@ -48,12 +48,13 @@ func (s *Session) status(fromNode uint16) uint16 {
 func (s *Session) writeOK(ok *mysql.OK) error {
 	o := *ok
 	o.Status = s.status(ok.Status)
+	o.Warnings += s.hintWarnings()
 	return s.ok(&o)
 }
 
 // writeEnd ends a result set.
 func (s *Session) writeEnd(fromNode, warnings uint16) error {
-	return s.end(s.status(fromNode), warnings)
+	return s.end(s.status(fromNode), warnings+s.hintWarnings())
 }
 
 // writeColumnsEnd stands between column definitions and rows where the client

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 	"strconv"
@@ -53,6 +54,9 @@ func (s *Session) statement(text []byte) error {
 // fillQuery puts what a statement's meaning depends on into q.
 func (s *Session) fillQuery(q *router.Query) {
 	q.Made = nil
+	q.Hints = router.ReadHints(q.Text, s.mode, s.charset)
+	s.hints = q.Hints
+	s.hintDeadline()
 	s.facts.Warnings, s.facts.Errors, s.facts.Autocommit = s.warned, s.errored, s.autocommit
 	q.Database, q.Mode, q.Charset, q.Connection, q.Facts = s.database, s.mode, s.charset, s.connection, &s.facts
 }
@@ -82,6 +86,9 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 		}
 		return s.planFailed(q, plan.Err)
 	case router.KindLocal:
+		if plan.Local.Op == router.OpBegin {
+			s.nextLevel = cmp.Or(s.hints.Isolation, s.nextLevel) // an open transaction is committed first
+		}
 		return s.local(plan, q, ps)
 	}
 	if len(plan.System) > 0 {
@@ -103,6 +110,9 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 	}
 	if err := plan.Bind(q, &s.route); err != nil {
 		return s.failErr(err)
+	}
+	if !plan.NoTables {
+		s.hintIsolation()
 	}
 	if err := s.ready(plan); err != nil {
 		return s.failErr(err)

@@ -42,7 +42,8 @@ type Session struct {
 	readOnly     bool // session transaction_read_only
 	isolationSet bool // the client chose the isolation level itself
 	loggedIn     *mysql.Login
-	nextLevel    string // one-shot SET TRANSACTION
+	hints        router.Hints // of the statement under way
+	nextLevel    string       // one-shot SET TRANSACTION
 	nextAccess   string
 	fence        bool // braid_read_fence (rule T16)
 	// selectLimit is sql_select_limit in rows, where the client has set one.
@@ -197,7 +198,11 @@ func (s *Session) close(nc net.Conn) {
 
 // context is for waiting on behalf of a statement: bounded by its timeout.
 func (s *Session) context() (context.Context, context.CancelFunc) {
-	if d := time.Duration(s.gen.cfg.Timeouts.Statement); d > 0 {
+	d := time.Duration(s.gen.cfg.Timeouts.Statement)
+	if h := s.hints.Timeout; h > 0 && (d == 0 || h < d) {
+		d = h
+	}
+	if d > 0 {
 		return context.WithTimeout(context.Background(), d)
 	}
 	return context.WithTimeout(context.Background(), 24*time.Hour)

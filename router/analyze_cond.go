@@ -306,7 +306,7 @@ func (c *conds) equal(l, r ast.ExprNode, nullSafe bool) (cond, []keyPart) {
 		}
 		l, r = r, l
 	}
-	o, ok := c.f.operand(r, false)
+	o, ok := c.f.operand(r, true)
 	if !ok {
 		return nil, nil
 	}
@@ -315,7 +315,7 @@ func (c *conds) equal(l, r ast.ExprNode, nullSafe bool) (cond, []keyPart) {
 
 // ordered reads "l op r"; back is the operator with the sides exchanged.
 func (c *conds) ordered(l, r ast.ExprNode, op, back RangeOp) cond {
-	if c.rule.Function != FunctionRange || len(c.rule.Keys) != 1 {
+	if len(c.rule.Keys) != 1 || c.rule.Function != FunctionRange && !c.rule.integer() {
 		return nil
 	}
 	if c.keyPos(l) < 0 {
@@ -324,7 +324,7 @@ func (c *conds) ordered(l, r ast.ExprNode, op, back RangeOp) cond {
 	if c.keyPos(l) < 0 {
 		return nil
 	}
-	o, ok := c.f.operand(r, false)
+	o, ok := c.f.operand(r, true)
 	if !ok {
 		return nil
 	}
@@ -352,7 +352,7 @@ func (c *conds) in(x *ast.PatternInExpr) (cond, []keyPart) {
 	}
 	values := make([]operand, 0, len(x.List))
 	for _, item := range x.List {
-		o, ok := c.f.operand(item, false)
+		o, ok := c.f.operand(item, true)
 		if !ok {
 			return nil, nil
 		}

@@ -43,6 +43,11 @@ func (r *Rule) CompareRange(op RangeOp, v Value, ctx KeyContext) ShardSet {
 	return set
 }
 
+// integer tells whether the key is one column of integers.
+func (r *Rule) integer() bool {
+	return r.program != nil && len(r.program.columns) == 1 && r.program.columns[0].kind == keyInteger
+}
+
 // rangeOf returns the index of the range a canonical key belongs to,
 // len(r.Ranges) when it is above all of them.
 func (r *Rule) rangeOf(key []byte) int {

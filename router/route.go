@@ -22,6 +22,11 @@ func (p *Plan) Bind(q *Query, r *Route) error {
 	if p.body == nil {
 		return nil
 	}
+	if q.Hints.Shard != "" || q.Hints.Scatter {
+		if _, ok := p.body.(*readBody); !ok {
+			return refuse("the hint shard or scatter on " + p.Verb)
+		}
+	}
 	return p.body.bind(p, q, r)
 }
 
@@ -75,12 +80,20 @@ func (b *readBody) mayScatter() bool {
 
 func (b *readBody) bind(p *Plan, q *Query, r *Route) error {
 	n := len(b.db.Shards)
-	if b.all {
+	hinted, chosen, err := q.Hints.hinted(b.db)
+	switch {
+	case err != nil:
+		return err
+	case chosen && b.all:
+		return refuse("the hint shard or scatter where a global table is written")
+	case b.all:
 		return b.same(q, r, AllShards(n))
 	}
 	set := NoShards(n)
+	sharded := false
 	for i := range b.sources {
 		s := &b.sources[i]
+		sharded = sharded || s.rule != nil
 		switch {
 		case s.rule == nil:
 			set = set.Or(OneShard(n, s.shard))
@@ -93,6 +106,9 @@ func (b *readBody) bind(p *Plan, q *Query, r *Route) error {
 	if set.None() {
 		r.Any = true
 		set = OneShard(n, int(q.Facts.ConnectionID%uint64(n)))
+	}
+	if chosen && (sharded || q.Hints.Shard != "") {
+		set = hinted
 	}
 	if _, one := set.Single(); one {
 		return b.same(q, r, set)

@@ -10,7 +10,7 @@ func evaluate(c cond, q *Query, n int) ShardSet {
 		for _, x := range c {
 			set = set.And(evaluate(x, q, n))
 		}
-		return set
+		return c.between(q, set)
 	case condOr:
 		set := NoShards(n)
 		for _, x := range c {
@@ -25,6 +25,52 @@ func evaluate(c cond, q *Query, n int) ShardSet {
 		return c.evaluate(q, n)
 	}
 	return AllShards(n)
+}
+
+// betweenMax is how many keys between two bounds are looked at one by one.
+const betweenMax = 64
+
+// between narrows the set by bounds on both sides of an integer key: between 7
+// and 9 are three keys, wherever the rule puts them.
+func (c condAnd) between(q *Query, set ShardSet) ShardSet {
+	low, high := int64(math.MinInt64), int64(math.MaxInt64)
+	var rule *Rule
+	for _, x := range c {
+		r, ok := x.(*condRange)
+		if !ok || rule != nil && r.rule != rule {
+			continue
+		}
+		v, ok := value(q, &r.value, 0)
+		if !ok || v.Kind != ValueInt || v.Int == math.MinInt64 || v.Int == math.MaxInt64 {
+			continue
+		}
+		rule = r.rule
+		switch r.op {
+		case RangeLess:
+			high = min(high, v.Int-1)
+		case RangeLessEqual:
+			high = min(high, v.Int)
+		case RangeGreater:
+			low = max(low, v.Int+1)
+		case RangeGreaterEqual:
+			low = max(low, v.Int)
+		}
+	}
+	if rule == nil || !rule.integer() || low == math.MinInt64 || high == math.MaxInt64 {
+		return set
+	}
+	keys := NoShards(rule.Shards)
+	if low <= high {
+		if high-low >= betweenMax || high-low < 0 {
+			return set
+		}
+		ctx := q.KeyContext()
+		for k := low; k <= high; k++ {
+			vals := [1]Value{IntValue(k)}
+			keys = keys.Or(rule.Compare(vals[:], ctx))
+		}
+	}
+	return set.And(keys)
 }
 
 const (

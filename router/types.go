@@ -73,6 +73,7 @@ type Query struct {
 	Prepared bool
 	Params   []Param
 	Facts    *Facts // read by Bind; never nil
+	Hints    Hints  // of Text: ReadHints
 	// Made is what Plan.Needs asked for; nil when it asked for nothing. It is of
 	// one execution.
 	Made *Made
