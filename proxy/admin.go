@@ -37,7 +37,7 @@ func adminCommands() []adminCommand {
 		{"SHOW NODES", "each node: address, server version, reachable or not", (*admin).showNodes},
 		{"SHOW POOLS", "each node's connections: open, idle, waiting, limit", (*admin).showPools},
 		{"SHOW TABLES", "each table: where its rows live, and by which key", (*admin).showTables},
-		{"SHOW SESSIONS", "each client: what it runs, since when, in a transaction or not", (*admin).showSessions},
+		{"SHOW SESSIONS", "each client: what it runs, since when, in a transaction or not; which backend connections it keeps, and why", (*admin).showSessions},
 		{"SHOW PLANS", "cached plans: statement, plan, hits", (*admin).showPlans},
 		{"SHOW TRANSACTIONS", "open transactions: age, legs, writers, whose, how many statements so far, what they do", (*admin).showTransactions},
 		{"SHOW XA", "prepared branches on the nodes, with the decision where there is one", (*admin).showXA},

@@ -141,7 +141,7 @@ func (a *admin) showTables(_ []string, s *adminSession) (*resultSet, error) {
 }
 
 func (a *admin) showSessions(_ []string, s *adminSession) (*resultSet, error) {
-	r := s.table("id,user,host,database,state,for,transaction,connections,statement")
+	r := s.table("id,user,host,database,state,for,transaction,connections,pinned,statement")
 	list := a.srv.Sessions()
 	sort.Slice(list, func(i, j int) bool { return list[i].id < list[j].id })
 	for _, x := range list {
@@ -153,7 +153,7 @@ func (a *admin) showSessions(_ []string, s *adminSession) (*resultSet, error) {
 		if in.InTransaction {
 			tx = "open"
 		}
-		r.add(strconv.FormatUint(in.ID, 10), in.User, in.Host, in.Database, state, in.For.Round(time.Millisecond).String(), tx, strconv.Itoa(in.Connections), in.Text)
+		r.add(strconv.FormatUint(in.ID, 10), in.User, in.Host, in.Database, state, in.For.Round(time.Millisecond).String(), tx, strconv.Itoa(in.Connections), in.Pinned, in.Text)
 	}
 	return r, nil
 }

@@ -265,14 +265,15 @@ type SessionInfo struct {
 	InTransaction bool
 	For           time.Duration // in its present state
 	Text          string
-	Connections   int // backend connections at work for it
+	Connections   int    // backend connections at work for it
+	Pinned        string // the connections it keeps and why: "n0: user locks; n1: ..."
 }
 
 // Describe tells what the session is doing.
 func (s *Session) Describe() SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := SessionInfo{ID: s.id, User: s.mu.user, Host: s.mu.host, Database: s.mu.db, InTransaction: s.mu.inTx, Connections: len(s.mu.active)}
+	in := SessionInfo{ID: s.id, User: s.mu.user, Host: s.mu.host, Database: s.mu.db, InTransaction: s.mu.inTx, Connections: len(s.mu.active), Pinned: s.mu.pins}
 	if s.mu.began.IsZero() {
 		in.For = time.Since(s.mu.since)
 	} else {

@@ -332,7 +332,7 @@ func TestKill(t *testing.T) {
 				}()
 				eventually(t, "the client runs its statement", func() bool {
 					_, rows := ask(t, ops, "SHOW SESSIONS")
-					return slices.ContainsFunc(rows, func(r []string) bool { return r[0] == id && r[4] == "running" && strings.Contains(r[8], "SLEEP") })
+					return slices.ContainsFunc(rows, func(r []string) bool { return r[0] == id && r[4] == "running" && strings.Contains(r[9], "SLEEP") })
 				})
 				ask(t, ops, c.command+id)
 				select {
