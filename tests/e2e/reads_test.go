@@ -253,3 +253,62 @@ func TestHints(t *testing.T) {
 		}
 	})
 }
+
+// TestShardsOfDifferentColumns alters one shard's table behind Braid's back
+// (B040): no row may come under columns that it does not fit, and the session
+// goes on. Once all shards agree the new columns are answered.
+func TestShardsOfDifferentColumns(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, flavour servers.Flavour) {
+		b, db := readShop(t, flavour)
+		conn, err := db.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		columns := func(text string) (int, error) {
+			rows, err := conn.QueryContext(t.Context(), text)
+			if err != nil {
+				return 0, err
+			}
+			defer rows.Close()
+			names, err := rows.Columns()
+			for rows.Next() {
+			}
+			if err == nil {
+				err = rows.Err()
+			}
+			return len(names), err
+		}
+		texts := []string{"SELECT * FROM t ORDER BY k", "SELECT * FROM t ORDER BY v, k DESC LIMIT 5", "SELECT * FROM t"}
+		for _, text := range texts {
+			if n, err := columns(text); n != 2 || err != nil {
+				t.Fatalf("%s: %d columns, %v", text, n, err)
+			}
+		}
+		places := b.Shards()
+		alter := func(p Place) {
+			t.Helper()
+			if _, err := Open(t, p.Node, p.Schema).ExecContext(t.Context(), "ALTER TABLE t ADD COLUMN more INT FIRST"); err != nil {
+				t.Fatal(p.Shard, err)
+			}
+		}
+		alter(places[1])
+		for _, text := range texts {
+			if n, err := columns(text); err == nil || !strings.Contains(err.Error(), "Error 1105") {
+				t.Errorf("%s: %d columns, %v", text, n, err)
+			}
+		}
+		if n, err := columns("SELECT k FROM t ORDER BY k"); n != 1 || err != nil {
+			t.Errorf("the session after it: %d columns, %v", n, err)
+		}
+		alter(places[0])
+		alter(places[2])
+		alter(places[3])
+		for _, text := range texts {
+			_, _ = columns(text) // may be the one that finds out
+			if n, err := columns(text); n != 3 || err != nil {
+				t.Errorf("%s: %d columns, %v", text, n, err)
+			}
+		}
+	})
+}
