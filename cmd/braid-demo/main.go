@@ -50,7 +50,10 @@ func run(out, problems io.Writer, args []string) int {
 		fmt.Fprintf(problems, "braid demo: unexpected argument %q\n", f.Arg(0))
 		return 2
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	// Where nobody reads the output any more (a pipe to head), the demo still has
+	// to end in order.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := demo(ctx, out, *server, *once); err != nil {
 		if ctx.Err() != nil {
