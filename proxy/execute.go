@@ -117,6 +117,9 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 	if err := s.ready(plan); err != nil {
 		return s.failErr(err)
 	}
+	if s.route.Steps != nil {
+		return s.runSteps(plan, ps)
+	}
 	if s.route.Gather != nil {
 		s.srv.stats.gathered.Add(1)
 		return s.runGather(plan, ps)

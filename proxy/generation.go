@@ -52,9 +52,11 @@ type databaseBase struct {
 // nodeDefaults are the settings of the database's first node that every
 // session starts from, on all nodes alike.
 type nodeDefaults struct {
-	version    string
-	sqlMode    string
-	timeZone   string
+	version  string
+	sqlMode  string
+	timeZone string
+	// systemZone is what the time zone SYSTEM is on the node.
+	systemZone string
 	sortLength int // max_sort_length, bytes
 }
 

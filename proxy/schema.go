@@ -62,11 +62,11 @@ func readShard(ctx context.Context, node *backend.Node, schema string) (router.S
 		return nil, def, false, err
 	}
 	defer c.Close()
-	rows, err := c.Query("SELECT @@version, @@global.sql_mode, @@global.time_zone, @@lower_case_table_names, @@max_sort_length", 1)
+	rows, err := c.Query("SELECT @@version, @@global.sql_mode, @@global.time_zone, @@lower_case_table_names, @@system_time_zone, @@max_sort_length", 1)
 	if err != nil {
 		return nil, def, false, err
 	}
-	def = nodeDefaults{version: string(rows[0][0]), sqlMode: string(rows[0][1]), timeZone: string(rows[0][2]), sortLength: int(parseUint(rows[0][4]))}
+	def = nodeDefaults{version: string(rows[0][0]), sqlMode: string(rows[0][1]), timeZone: string(rows[0][2]), systemZone: string(rows[0][4]), sortLength: int(parseUint(rows[0][5]))}
 	lower := string(rows[0][3]) != "0"
 	lit := quote(schema)
 	if rows, err = c.Query("SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME="+lit, 1); err != nil {
@@ -127,6 +127,14 @@ func readShard(ctx context.Context, node *backend.Node, schema string) (router.S
 	for _, r := range rows {
 		if t := tables[string(r[0])]; t != nil {
 			t.AddForeign(string(r[1]), string(r[2]), string(r[3]), string(r[4]))
+		}
+	}
+	if rows, err = c.Query("SELECT DISTINCT EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA="+lit, tablesMax); err != nil {
+		return nil, def, false, err
+	}
+	for _, r := range rows {
+		if t := tables[string(r[0])]; t != nil {
+			t.Triggers = true
 		}
 	}
 	out := make(router.ShardTables, 0, len(tables))

@@ -57,13 +57,18 @@ func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
 			return s.failed1(plan, told)
 		}
 	}
+	for k := range nodes {
+		sort.SliceStable(nodes[k].targets, func(i, j int) bool {
+			return targets[nodes[k].targets[i]].First < targets[nodes[k].targets[j]].First
+		})
+	}
 	vars := s.vars
 	if _, set := vars.Get("timestamp"); plan.Clock && !set {
 		now := time.Now()
 		vars = vars.With(backend.Var{Name: "timestamp", Value: fmt.Sprintf("%d.%06d", now.Unix(), now.Nanosecond()/1000)})
 	}
 	s.warnings = s.warnings[:0]
-	sum := writeSum{verb: plan.Verb}
+	sum := writeSum{verb: plan.Verb, onDuplicate: plan.OnDuplicate}
 	var failure error
 	for round := 0; failure == nil; round++ {
 		sent := 0
@@ -159,7 +164,10 @@ func (s *Session) judge(failures map[int]writeFailure) error {
 	for i := range failures {
 		at = append(at, i)
 	}
-	sort.Ints(at)
+	sort.Slice(at, func(i, j int) bool {
+		x, y := &s.route.Targets[at[i]], &s.route.Targets[at[j]]
+		return x.First < y.First || x.First == y.First && at[i] < at[j]
+	})
 	var told, ended error
 	for _, i := range at {
 		f := failures[i]
@@ -234,6 +242,11 @@ func (s *Session) readWrite(n *nodeWrites, sum *writeSum, t *router.Target, plan
 			for i := before; i < len(s.warnings); i++ {
 				s.warnings[i].message = s.renumber(s.warnings[i].message, t)
 			}
+			if sum.any {
+				n := len(s.warnings)
+				s.warnings = append(s.warnings[:before], ofRows(s.warnings[before:])...)
+				ok.Warnings -= uint16(min(n-len(s.warnings), int(ok.Warnings)))
+			}
 		}
 	}
 	sum.add(&ok, t, plan.Kind == router.KindBroadcast)
@@ -243,14 +256,16 @@ func (s *Session) readWrite(n *nodeWrites, sum *writeSum, t *router.Target, plan
 // writeSum adds up the OKs of a write's shards into the one that a single
 // server would have given.
 type writeSum struct {
-	verb     string
-	affected uint64
-	warnings uint64
-	insertID uint64
-	last     int // which row of the INSERT the insert id is of
-	rows     int // of an INSERT, over all targets
-	info     infoSum
-	any      bool
+	verb string
+	// onDuplicate: a row that was there and was changed counts as a duplicate.
+	onDuplicate bool
+	affected    uint64
+	warnings    uint64
+	insertID    uint64
+	last        int // which row of the INSERT the insert id is of
+	rows        int // of an INSERT, over all targets
+	info        infoSum
+	any         bool
 }
 
 // add counts one shard's answer. A copy of a global table counts once. The
@@ -274,7 +289,8 @@ func (w *writeSum) add(ok *mysql.OK, t *router.Target, copies bool) {
 	if rows == 1 {
 		// A one-row INSERT has no info; as part of a longer one its duplicate counts.
 		switch {
-		case w.verb == "REPLACE" && ok.AffectedRows > 1, w.verb == "INSERT" && ok.AffectedRows != 1:
+		case w.verb == "REPLACE" && ok.AffectedRows > 1, w.verb == "INSERT" && !w.onDuplicate && ok.AffectedRows != 1,
+			w.onDuplicate && ok.AffectedRows > 1:
 			w.info.duplicates++
 		}
 	}

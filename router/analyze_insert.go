@@ -1,6 +1,7 @@
 package router
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -47,6 +48,7 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 		p.Rows = true
 	}
 	p.Clock = f.readsClock(table)
+	p.OnDuplicate = len(stmt.OnDuplicate) > 0
 	if table.Sequence != "" {
 		p.IDs = table
 		p.AutoIncrement = f.functions["last_insert_id"]
@@ -59,14 +61,24 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 	switch table.Kind {
 	case Single:
 		sources := append(f.sources(), source{name: table.Name, shard: table.Shard, refs: []*ref{target}})
-		p.body = &readBody{db: f.db, write: true, single: single, sources: sources,
+		body := &readBody{db: f.db, write: true, single: single, sources: sources,
 			several: refuse(verb + " ... SELECT from other shards")}
+		if stmt.Select != nil {
+			body.steps = a.insertFrom(f, stmt, table)
+		}
+		p.body = body
 		if oneShard(sources) {
 			p.Kind = KindSingle
 		}
 		return planned{plan: p}, nil
 	case Global:
 		if err := a.broadcastable(f, f.sources(), stmt.Select == nil); err != nil {
+			if stmt.Select != nil {
+				if steps := a.insertFrom(f, stmt, table); steps != nil {
+					p.Kind, p.body = KindWrite, &readBody{db: f.db, write: true, steps: steps, moves: true}
+					return planned{plan: p}, nil
+				}
+			}
 			return planned{}, err
 		}
 		if table.Sequence != "" && stmt.Select == nil {
@@ -87,7 +99,20 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 		}
 	}
 	if stmt.Select != nil {
-		return a.insertSelect(f, p, stmt, target, single)
+		made, err := a.insertSelect(f, p, stmt, target, single)
+		if refusal := (*mysql.Error)(nil); err != nil && (!errors.As(err, &refusal) || refusal.Code != 1235) {
+			return made, err
+		}
+		steps := a.insertFrom(f, stmt, table)
+		switch body, _ := p.body.(*readBody); {
+		case steps == nil:
+			return made, err
+		case err == nil && body != nil:
+			body.steps = steps
+		default:
+			p.Kind, p.body = KindWrite, &readBody{db: f.db, write: true, steps: steps, moves: true}
+		}
+		return planned{plan: p}, nil
 	}
 	if len(f.refs) > 0 {
 		for _, r := range f.refs {
@@ -197,6 +222,9 @@ func (a *analysis) insertSelect(f *found, p *Plan, stmt *ast.InsertStmt, target 
 		sources = append(sources, source{name: target.table.Name, rule: rule, cond: &condAssign{rule: rule, key: key}, refs: []*ref{target}})
 	default:
 		return planned{}, no
+	}
+	if target.table.Sequence != "" {
+		return planned{}, no // the node would count for itself
 	}
 	if target.table.AutoIncrement >= 0 {
 		if pos, err := insertPosition(target.table, stmt, target.table.AutoIncrement); err != nil || pos < 0 {

@@ -15,6 +15,7 @@ func (a *analysis) update(f *found, stmt *ast.UpdateStmt) (planned, error) {
 		return planned{}, err
 	}
 	var written []*ref
+	var assigned []int
 	for _, s := range stmt.List {
 		c := f.resolve(b, s.Column)
 		if c.ref == nil {
@@ -23,10 +24,14 @@ func (a *analysis) update(f *found, stmt *ast.UpdateStmt) (planned, error) {
 		if !contains(written, c.ref) {
 			written = append(written, c.ref)
 		}
-		if c.ref.table.Kind == Sharded {
+		assigned = append(assigned, c.col)
+		if c.ref.table.Kind == Sharded && len(f.db.Shards) > 1 && !f.q.KeyStays {
 			for _, k := range c.ref.table.Rule.Keys {
 				if k == c.col {
-					return planned{}, refuse("UPDATE of the sharding key " + c.ref.table.Name + "." + c.ref.table.Columns[k].Name)
+					if _, err := f.baseEdits(); err != nil {
+						return planned{}, err
+					}
+					return a.move(f, b, stmt)
 				}
 			}
 		}
@@ -34,7 +39,7 @@ func (a *analysis) update(f *found, stmt *ast.UpdateStmt) (planned, error) {
 	if len(written) == 0 {
 		written = b.refs
 	}
-	return a.write(f, b, "UPDATE", written, stmt.Order != nil || stmt.Limit != nil)
+	return a.write(f, b, "UPDATE", written, stmt.Limit != nil, assigned)
 }
 
 // delete plans a DELETE.
@@ -57,7 +62,7 @@ func (a *analysis) delete(f *found, stmt *ast.DeleteStmt) (planned, error) {
 			return planned{}, refuse("this form of DELETE")
 		}
 	}
-	return a.write(f, b, "DELETE", written, stmt.Order != nil || stmt.Limit != nil)
+	return a.write(f, b, "DELETE", written, stmt.Limit != nil, nil)
 }
 
 // writeBlock reads the tables and conditions of an UPDATE or DELETE.
@@ -92,8 +97,9 @@ func (a *analysis) writeBlock(f *found, stmt ast.Node, tables *ast.TableRefsClau
 }
 
 // write plans an UPDATE or DELETE of the refs written. bounded says that it has
-// ORDER BY or LIMIT.
-func (a *analysis) write(f *found, b *block, verb string, written []*ref, bounded bool) (planned, error) {
+// LIMIT; ORDER BY alone is each shard's own matter, since what it decides, which
+// row meets a unique key first, is. assigned are the columns that are set.
+func (a *analysis) write(f *found, b *block, verb string, written []*ref, bounded bool, assigned []int) (planned, error) {
 	p := &Plan{Kind: KindWrite, Verb: verb, Writer: true, Database: f.db.Name}
 	body := &readBody{db: f.db, write: true}
 	p.body = body
@@ -123,12 +129,12 @@ func (a *analysis) write(f *found, b *block, verb string, written []*ref, bounde
 	}
 	switch body.several = f.acrossShards(body.sources); {
 	case body.several != nil:
-	case bounded:
-		body.several = refuse(verb + " with ORDER BY or LIMIT over several shards")
 	case f.setsID:
 		body.several = refuse("LAST_INSERT_ID(expression) over several shards")
 	case len(f.assigns) > 0:
 		body.several = refuse("assigning user variables in a statement over several shards")
+	case bounded:
+		body.steps, body.several = a.pick(f, b, verb, assigned)
 	}
 	return planned{plan: p}, nil
 }

@@ -17,6 +17,8 @@ type TableInfo struct {
 
 	keys    []uniqueKey
 	foreign []foreignKey
+	// Triggers says that the table has some.
+	Triggers bool
 }
 
 type uniqueKey struct {
@@ -83,8 +85,22 @@ func BuildTables(db *Database, d *conf.Database, shards []ShardTables) error {
 	}
 	for _, name := range names {
 		b.check(db.Tables[name], b.infos[name])
+		b.link(name)
 	}
 	return nil
+}
+
+// link notes which tables foreign keys and triggers hang on.
+func (b *builder) link(name string) {
+	info := b.infos[name]
+	if info.Triggers || len(info.foreign) > 0 {
+		b.db.Tables[name].Linked = true
+	}
+	for _, k := range info.foreign {
+		if t := b.db.Table(k.table); t != nil {
+			t.Linked = true
+		}
+	}
 }
 
 // broken enters a table that does not fit its configuration.

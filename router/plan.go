@@ -62,6 +62,8 @@ type Plan struct {
 	// place (IGNORE, ON DUPLICATE KEY UPDATE).
 	IDs         *Table
 	MayKeepRows bool
+	// OnDuplicate says that an INSERT has ON DUPLICATE KEY UPDATE.
+	OnDuplicate bool
 
 	// System are the tables of information_schema that it reads, as the client
 	// spells them.

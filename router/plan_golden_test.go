@@ -121,6 +121,10 @@ func describe(r *Router, q *Query) string {
 		fmt.Fprintf(&b, "-> %v\n", err)
 		return b.String()
 	}
+	if s := route.Steps; s != nil {
+		fmt.Fprintf(&b, "-> read: %s\n   write: %s{rows}%s\n", s.Select, s.Head, s.Tail)
+		return b.String()
+	}
 	db := r.topology.Databases[p.Database]
 	var names []string
 	texts := map[string]bool{}

@@ -15,7 +15,7 @@ import (
 func (p *Plan) Bind(q *Query, r *Route) error {
 	r.Targets, r.buf, r.params = r.Targets[:0], r.buf[:0], r.params[:0]
 	r.Merge, r.Limit, r.Any, r.Described = nil, merge.Limit{}, false, false
-	r.Gather, r.FirstID = nil, 0
+	r.Gather, r.Steps, r.FirstID = nil, nil, 0
 	if p.Err != nil {
 		return p.Err
 	}
@@ -65,7 +65,9 @@ type readBody struct {
 	single  template // the text for one shard; nil: the client's own
 	scatter *scatter // SELECT: the text for several
 	write   bool     // the same text does for several shards
-	all     bool     // to every shard, whatever the values
+	steps   *stepsPlan
+	moves   bool // steps even on one shard
+	all     bool // to every shard, whatever the values
 	// several is the answer when several shards are needed; nil when they may be.
 	several *mysql.Error
 	gather  *gatherPlan // how several shards' rows meet where they have to; nil: they need not, or cannot
@@ -110,8 +112,14 @@ func (b *readBody) bind(p *Plan, q *Query, r *Route) error {
 	if chosen && (sharded || q.Hints.Shard != "") {
 		set = hinted
 	}
-	if _, one := set.Single(); one {
+	if chosen && b.moves {
+		return refuse("a hint for a write that moves rows between shards")
+	}
+	if _, one := set.Single(); one && !b.moves {
 		return b.same(q, r, set)
+	}
+	if b.steps != nil {
+		return b.steps.bind(q, r, b.db)
 	}
 	if b.gather != nil {
 		b.gather.bind(q, r)

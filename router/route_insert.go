@@ -207,7 +207,8 @@ func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error 
 	w := writer{q: q, r: r, db: b.db}
 	type part struct {
 		text, params [2]int
-		rows, last   int
+		rows         int
+		first, last  int
 	}
 	n, _ := b.number(q)
 	parts := make([]part, 0, set.Len())
@@ -221,7 +222,9 @@ func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error 
 			if p.rows++; p.rows > 1 {
 				r.buf = append(r.buf, ',')
 			}
-			p.last = i
+			if p.last = i; p.rows == 1 {
+				p.first = i
+			}
 			row, fold, first := b.row(i, folded)
 			w.row, w.at, w.first = fold, i, first
 			w.template(row.text)
@@ -236,7 +239,7 @@ func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error 
 	for shard := range set.Each() {
 		p := parts[at]
 		at++
-		t := Target{Shard: shard, Text: r.buf[p.text[0]:p.text[1]], Rows: p.rows, Last: p.last}
+		t := Target{Shard: shard, Text: r.buf[p.text[0]:p.text[1]], Rows: p.rows, First: p.first, Last: p.last}
 		if q.Prepared {
 			t.Params = r.params[p.params[0]:p.params[1]]
 		}

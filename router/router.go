@@ -54,7 +54,7 @@ func (r *Router) Plan(q *Query) (*Plan, error) {
 	if err := q.Scan(); err != nil {
 		return nil, err
 	}
-	if r.cache != nil {
+	if r.cache != nil && !q.KeyStays {
 		if p := r.cache.get(q); p != nil {
 			return p, nil
 		}
@@ -63,7 +63,7 @@ func (r *Router) Plan(q *Query) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.cache != nil && !p.uncached && len(q.Digest) <= digestMax {
+	if r.cache != nil && !q.KeyStays && !p.uncached && len(q.Digest) <= digestMax {
 		r.cache.put(q, p)
 	}
 	return p.plan, nil

@@ -81,6 +81,9 @@ type Table struct {
 	// Broken says why no statement may use the table ("is missing on shard s2"),
 	// except to change the schema; "" when all is well.
 	Broken string
+	// Linked says that the table has foreign keys, is referred to by one, or has
+	// triggers: its rows cannot be taken out and put in again unnoticed.
+	Linked bool
 	// Unchecked are the constraints that no shard can enforce for the whole
 	// table, each with the reason.
 	Unchecked []string

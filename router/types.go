@@ -74,6 +74,9 @@ type Query struct {
 	Params   []Param
 	Facts    *Facts // read by Bind; never nil
 	Hints    Hints  // of Text: ReadHints
+	// KeyStays says that an UPDATE is known to leave its rows on their shards,
+	// although it sets a sharding key. Its plan is not cached.
+	KeyStays bool
 	// Made is what Plan.Needs asked for; nil when it asked for nothing. It is of
 	// one execution.
 	Made *Made
@@ -133,8 +136,9 @@ type Target struct {
 	// Same says that Text is the client's own, byte for byte.
 	Same bool
 	// Rows is the number of rows of an INSERT or REPLACE with VALUES into a sharded
-	// table; 0 otherwise. Last is the place of its last row among the statement's.
-	Rows, Last int
+	// table; 0 otherwise. First and Last are the places of its first and its last
+	// row among the statement's.
+	Rows, First, Last int
 }
 
 // ParamRef is a parameter of a target's text: the client's parameter Index, or,
@@ -161,6 +165,8 @@ type Route struct {
 	// Any says that every shard would answer alike, so that Targets[0].Shard is
 	// only a proposal: a transaction may prefer a shard it has a leg on.
 	Any bool
+	// Steps is set, and Targets is empty, when a write has to read first.
+	Steps *Steps
 	// FirstID is the first id that Braid gave to a row of an INSERT; 0: none.
 	FirstID uint64
 
