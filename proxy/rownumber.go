@@ -24,16 +24,12 @@ func (s *Session) renumber(text string, t *router.Target) string {
 	return text[:i+len(atRow)] + strconv.Itoa(s.route.Row(t, n))
 }
 
-// deprecated is the warning of syntax that is going to go (MySQL 9: VALUES() in
-// ON DUPLICATE KEY UPDATE). It is of the text, not of rows: a statement that is
-// split has it once.
-const deprecated = 1287
-
-// ofRows is the warnings without those that are of the statement's text.
+// ofRows is the warnings without those that are of the statement's text: a
+// statement that is split has these once.
 func ofRows(list []warning) []warning {
 	var out []warning
 	for _, w := range list {
-		if w.code != deprecated {
+		if !ofText(w.code) {
 			out = append(out, w)
 		}
 	}

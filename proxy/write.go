@@ -238,14 +238,9 @@ func (s *Session) readWrite(n *nodeWrites, sum *writeSum, t *router.Target, plan
 		if plan.Kind != router.KindBroadcast || !sum.any {
 			before := len(s.warnings)
 			p := s.place(plan, t.Shard)
-			s.addWarnings(rows, &p)
+			ok.Warnings -= uint16(min(s.addWarnings(rows, &p), int(ok.Warnings)))
 			for i := before; i < len(s.warnings); i++ {
 				s.warnings[i].message = s.renumber(s.warnings[i].message, t)
-			}
-			if sum.any {
-				n := len(s.warnings)
-				s.warnings = append(s.warnings[:before], ofRows(s.warnings[before:])...)
-				ok.Warnings -= uint16(min(n-len(s.warnings), int(ok.Warnings)))
 			}
 		}
 	}
