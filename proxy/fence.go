@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -32,8 +33,11 @@ func (s *Session) setFence(x *router.Set) error {
 	return nil
 }
 
-// fenceTriesMax bounds how often a fenced read is begun.
-const fenceTriesMax = 50
+// fencePatience is how long a fenced read is begun again after deadlocks.
+const fencePatience = 10 * time.Second
+
+// fencePause bounds the pause, random, in front of another try.
+const fencePause = 20 * time.Millisecond
 
 // errAgain is a statement that ended in a deadlock before its client was told
 // anything, and may be tried again.
@@ -50,12 +54,21 @@ func isDeadlock(err error) bool {
 func (s *Session) fenced(plan *router.Plan, ps *execution) error {
 	defer func() { s.again = false }()
 	began := time.Now()
-	for try := 1; ; try++ {
-		s.again = try < fenceTriesMax
+	for {
+		s.again = time.Since(began) < fencePatience && !s.isStopped()
 		err := s.alone(plan, backend.TxOptions{Since: began}, func() error { return s.runScatter(plan, ps) })
 		if err != errAgain {
 			return err
 		}
 		s.srv.stats.retried.Add(1)
+		time.Sleep(rand.N(fencePause))
 	}
+}
+
+// isStopped tells whether KILL, a time-out or a client that left has stopped
+// the statement.
+func (s *Session) isStopped() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.stopped != nil || s.mu.killed
 }

@@ -51,7 +51,7 @@ func TestBank(t *testing.T) {
 			defer b.mu.Unlock()
 			t.Logf("%d transfers acknowledged, %d failed, %d of which nobody knew, %d exact sums, %d reads to be retried (%v); killed and cut: %v",
 				b.count(acknowledged), b.count(failed), b.count(unknown), b.mu.sums, b.mu.retries, b.mu.why, b.mu.done)
-			if b.count(acknowledged) < 20 || b.mu.sums < 3 {
+			if b.count(acknowledged) < 20 || b.mu.sums == 0 {
 				t.Error("too little went on")
 			}
 			transfers, violations = transfers+b.count(acknowledged), violations+b.mu.violations
