@@ -83,9 +83,9 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 	for i := range cols {
 		s.logicalColumn(&cols[i], parts, plan)
 	}
-	s.again = false
 	var n uint64
 	var into []backend.Var
+	var row mysql.Row
 	if len(plan.Into) > 0 {
 		if err := intoColumns(cols, plan); err != nil {
 			return s.scatterFailed(parts, plan, nil, err)
@@ -94,23 +94,27 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 			s.setVars(s.vars.With(into...))
 			return s.scatterFailed(parts, plan, nil, err)
 		}
-	} else if err := s.writeColumns(cols, 0); err != nil {
-		s.giveUpParts(parts, plan)
-		return err
-	}
-	for len(plan.Into) == 0 {
-		row, err := out.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
+	} else {
+		// The first row is waited for: as long as the client has nothing, what fails
+		// may be tried again.
+		if row, err = out.Next(); err != nil && err != io.EOF {
 			return s.scatterFailed(parts, plan, nil, err)
 		}
+		s.again = false
+		if err := s.writeColumns(cols, 0); err != nil {
+			s.giveUpParts(parts, plan)
+			return err
+		}
+	}
+	for len(plan.Into) == 0 && err != io.EOF {
 		if err := s.c.WritePacket(row); err != nil {
 			s.giveUpParts(parts, plan)
 			return err
 		}
 		n++
+		if row, err = out.Next(); err != nil && err != io.EOF {
+			return s.scatterFailed(parts, plan, nil, err)
+		}
 	}
 	s.srv.stats.mergeRows.Add(n)
 	s.facts.RowCount, s.facts.FoundRows = -1, n
