@@ -18,9 +18,6 @@ type cond interface {
 type condAnd []cond
 type condOr []cond
 
-// condNone is a condition that no row fulfils.
-type condNone struct{}
-
 // condKey is an equality of the whole key: one of the values of each key column.
 type condKey struct {
 	rule *Rule
@@ -71,7 +68,6 @@ func (o operand) String() string {
 
 func (c condAnd) explain(b *strings.Builder) { explainList(b, c, " AND ") }
 func (c condOr) explain(b *strings.Builder)  { explainList(b, c, " OR ") }
-func (condNone) explain(b *strings.Builder)  { b.WriteString("none") }
 
 func explainList(b *strings.Builder, list []cond, sep string) {
 	b.WriteByte('(')

@@ -253,7 +253,7 @@ func (f *found) pushed(r *ref) template {
 		if set.narrows == nil && nullable || set.narrows != nil && !contains(set.narrows, r) {
 			continue
 		}
-		if set.narrows != nil && len(set.narrows) > 1 && nullable {
+		if len(set.narrows) > 1 && nullable {
 			// The condition of an outer join around this reference and others: a row
 			// of one that it rejects does not keep the others from being null-extended.
 			continue
