@@ -38,11 +38,6 @@ func (cl *client) textColumn(name string, chars int) mysql.Column {
 	return mysql.Column{Name: name, Charset: cl.chars.resultsID, Length: uint32(chars * int(cl.chars.resultsMax)), Type: gomysql.MYSQL_TYPE_VAR_STRING, Decimals: 31}
 }
 
-// numberColumn is a BIGINT column.
-func numberColumn(name string, width int) mysql.Column {
-	return mysql.Column{Name: name, Charset: 63, Length: uint32(width), Type: gomysql.MYSQL_TYPE_LONGLONG, Flags: gomysql.BINARY_FLAG | gomysql.NUM_FLAG}
-}
-
 // writeResult answers with r in the protocol the client expects.
 func (s *Session) writeResult(r *resultSet, bin bool) error {
 	s.warnings, s.warned, s.errored = s.warnings[:0], 0, 0

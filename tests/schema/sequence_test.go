@@ -224,9 +224,8 @@ func TestSequenceOfTwoBraids(t *testing.T) {
 				}()
 			}
 			wg.Wait()
-			db := one1.Open(t)
 			one1.Restart(t)
-			db = one1.Open(t)
+			db := one1.Open(t)
 			for i := range 50 {
 				exec(t, db, fmt.Sprintf("INSERT INTO w(u) VALUES (%d)", 90000+i))
 			}
