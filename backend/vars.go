@@ -187,8 +187,6 @@ func appendDiff(dst []byte, have, want *Vars, mariadb bool) []byte {
 				put(h[0].Name, "NULL")
 			case h[0].Name == "foreign_key_checks" || h[0].Name == "unique_checks":
 				put(h[0].Name, "@@GLOBAL."+h[0].Name) // MySQL 9 takes DEFAULT for 0, whatever the global value
-			case h[0].Name == "insert_id":
-				put(h[0].Name, "0") // it has no default
 			default:
 				put(h[0].Name, "DEFAULT")
 			}

@@ -35,7 +35,6 @@ func treat(name string) treatment {
 	switch name {
 	case
 		"autocommit",                          // of the session, not of the legs
-		"completion_type",                     // what COMMIT does; on a leg it would break the protocol
 		"interactive_timeout", "wait_timeout", // of the client's connection
 		"last_insert_id", "identity", // the session's memory
 		"sql_select_limit": // of the whole answer, not of each shard's (rule D11)
@@ -54,7 +53,7 @@ func treat(name string) treatment {
 		return privileged
 	case
 		"character_set_database", "character_set_server", "collation_database", "collation_server", // a USE changes the first two behind the client's back
-		"rand_seed1", "rand_seed2": // used up by one statement on one connection
+		"insert_id", "rand_seed1", "rand_seed2": // used up by one statement on one connection
 		return unsupported
 	}
 	return applied
@@ -119,6 +118,10 @@ func refuseVariable(t treatment, name string, toDefault bool) *mysql.Error {
 // refuseValue is the error for a value that Braid cannot follow.
 func refuseValue(name, value string) *mysql.Error {
 	switch name {
+	case "completion_type": // on a leg it would break the protocol of transactions
+		if v := unquote(value); v != "NO_CHAIN" && v != "0" {
+			return mysql.Errorf(1235, "This version of Braid doesn't yet support 'SET completion_type=%s'", v)
+		}
 	case "sql_auto_is_null":
 		if value != "0" {
 			return mysql.Errorf(1235, "This version of Braid doesn't yet support 'SET sql_auto_is_null=1'")

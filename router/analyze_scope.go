@@ -162,7 +162,7 @@ func (f *found) assign(name string) {
 // itself, so that a shard's connection has it only when told.
 func ownVariable(name string) bool {
 	switch name {
-	case "wait_timeout", "interactive_timeout", "sql_select_limit", "completion_type":
+	case "wait_timeout", "interactive_timeout", "sql_select_limit":
 		return true
 	}
 	return false

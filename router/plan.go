@@ -43,7 +43,7 @@ type Plan struct {
 	IntoLast bool
 	// ReadsOwn says that it reads a session variable which the proxy keeps itself
 	// and a connection has only when told: wait_timeout, interactive_timeout,
-	// sql_select_limit, completion_type.
+	// sql_select_limit.
 	ReadsOwn bool
 	// Locks says that GET_LOCK() is in it, Unlocks that RELEASE_ALL_LOCKS() is.
 	Locks, Unlocks bool
