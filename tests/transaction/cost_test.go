@@ -65,8 +65,9 @@ func TestPacketsOfTwoNodes(t *testing.T) {
 		}
 		c.ok("COMMIT")
 		for i, want := range []int{2, 2} { // decision and COMMIT; XA PREPARE and XA COMMIT
-			if got := relays[i].Traffic().RoundTrips; got != want {
-				t.Errorf("COMMIT took %d round trips on node %d, want %d: %q", got, i, want, relays[i].Commands())
+			// One less is counted where the answer to something before was still on its way.
+			if got := relays[i].Traffic().RoundTrips; got > want || got == 0 {
+				t.Errorf("COMMIT took %d round trips on node %d, want at most %d: %q", got, i, want, relays[i].Commands())
 			}
 		}
 		for slow, expect := range []string{"XA PREPARE", "INSERT INTO braid.decision"} {
