@@ -114,6 +114,9 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 	if !plan.NoTables {
 		s.hintIsolation()
 	}
+	if plan.Maintenance && len(s.route.Targets) > 1 {
+		return s.maintain(plan, ps)
+	}
 	if err := s.ready(plan); err != nil {
 		return s.failErr(err)
 	}

@@ -31,7 +31,7 @@ func (a *analysis) ddl(f *found, stmt ast.DDLNode) (planned, error) {
 	case *ast.TruncateTableStmt:
 		return a.schemaChange(f, "TRUNCATE TABLE", []*ast.TableName{n.Table}, false)
 	case *ast.RenameTableStmt:
-		return planned{}, refuse("RENAME TABLE: the configuration names tables")
+		return a.rename(f, n)
 	case *ast.CreateIndexStmt:
 		if n.KeyType == ast.IndexKeyTypeUnique {
 			unique := []*ast.Constraint{{Tp: ast.ConstraintUniq, Name: n.IndexName, Keys: n.IndexPartSpecifications}}
@@ -124,7 +124,7 @@ func (a *analysis) schemaChange(f *found, verb string, tables []*ast.TableName, 
 // ddlPlan is the plan of a schema change on one shard, or on all when shard is -1.
 func (a *analysis) ddlPlan(f *found, d *DDL, shard int) (planned, error) {
 	verb, _, _ := strings.Cut(d.Verb, " ")
-	d.Restarts = d.Verb == "DROP TABLE" || verb == "TRUNCATE"
+	d.Restarts = d.Restarts || d.Verb == "DROP TABLE" || verb == "TRUNCATE"
 	d.Raises = d.Raises || d.Verb == "CREATE TABLE"
 	p := &Plan{Kind: KindBroadcast, Verb: verb, Writer: true, ImplicitCommit: !d.Temporary, DDL: d, Database: f.db.Name}
 	body := &readBody{db: f.db, write: true, all: true}
@@ -287,6 +287,44 @@ func createKey(n *ast.CreateTableStmt) string {
 	return ""
 }
 
+// rename plans RENAME TABLE of tables that no configuration names: they keep
+// their places under any name.
+func (a *analysis) rename(f *found, n *ast.RenameTableStmt) (planned, error) {
+	d := &DDL{Verb: "RENAME TABLE", Raises: true, Restarts: true}
+	shard, all := -1, false
+	for i, x := range n.TableToTables {
+		t, err := f.lookup(x.OldTable)
+		if err != nil {
+			return planned{}, err
+		}
+		if t == nil || f.db == nil {
+			return planned{}, refuse("RENAME TABLE of a table of " + f.system)
+		}
+		db := f.db
+		if s := x.NewTable.Schema.O; s != "" && s != db.Name {
+			return planned{}, refuse("RENAME TABLE to another database")
+		}
+		for _, name := range []string{t.Name, x.NewTable.Name.O} {
+			if _, listed := db.Placements[db.fold(name)]; listed && len(db.Shards) > 1 {
+				return planned{}, refuse("RENAME TABLE of " + name + ": the configuration names it")
+			}
+		}
+		one := t.Shard
+		if t.Kind != Single {
+			one, all = -1, true
+		}
+		if i > 0 && one != shard {
+			return planned{}, refuse("RENAME TABLE of tables of several shards in one statement")
+		}
+		shard = one
+		d.Tables = append(d.Tables, t.Name, x.NewTable.Name.O)
+	}
+	if all {
+		shard = -1
+	}
+	return a.ddlPlan(f, d, shard)
+}
+
 // alterable refuses changes of what routing stands on (rule K2).
 func (a *analysis) alterable(f *found, n *ast.AlterTableStmt) *mysql.Error {
 	t, err := f.find(n.Table)
@@ -398,9 +436,6 @@ func (a *analysis) maintenance(f *found, verb string, tables []*ast.TableName) (
 	if err != nil {
 		return p, err
 	}
-	if p.plan.Kind == KindBroadcast && len(f.db.Shards) > 1 {
-		return planned{}, refuse(verb + " TABLE of a table on several shards")
-	}
-	p.plan.Rows, p.plan.DDL = true, nil
+	p.plan.Rows, p.plan.DDL, p.plan.Maintenance = true, nil, true
 	return p, nil
 }

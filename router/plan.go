@@ -28,6 +28,9 @@ type Plan struct {
 	// NoTables says that it touches no table, so that it opens no transaction
 	// under autocommit=0 (B115).
 	NoTables bool
+	// Maintenance says that it is ANALYZE, OPTIMIZE or REPAIR TABLE, whose answers
+	// of several shards are put together.
+	Maintenance bool
 	// Clock says that a write asks for the time, which must then be one for all
 	// shards (rule M5).
 	Clock bool
