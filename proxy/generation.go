@@ -118,7 +118,7 @@ func (g *generation) logProblems(before *generation, log *zap.Logger) {
 
 // withSchema is the generation that follows g when only the schema changed.
 func (g *generation) withSchema(ctx context.Context, number uint64, log *zap.Logger) (*generation, error) {
-	n := &generation{number: number, cfg: g.cfg, cluster: g.cluster, users: g.users, secrets: g.secrets,
+	n := &generation{number: number, cfg: g.cfg, edge: g.edge, cluster: g.cluster, users: g.users, secrets: g.secrets,
 		base: map[string]*databaseBase{}, unread: map[string]error{}}
 	if err := n.readSchemas(ctx, log); err != nil {
 		return nil, err

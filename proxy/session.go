@@ -266,14 +266,17 @@ func (s *Session) version() string {
 // command reads and answers one command. An error ends the session.
 func (s *Session) command() error {
 	if err := s.c.WaitCommand(); err != nil {
+		s.farewell()
 		return err
 	}
 	s.c.ResetSeq()
 	p, err := s.c.ReadPacket()
 	if err != nil {
-		if errors.Is(err, mysql.ErrPacketTooLarge) {
-			_ = s.writeError(mysql.Errorf(gomysql.ER_NET_PACKET_TOO_LARGE, "Got a packet bigger than 'max_allowed_packet' bytes"))
-			_ = s.c.Flush()
+		switch {
+		case errors.Is(err, mysql.ErrPacketTooLarge):
+			s.lastWords(mysql.Errorf(gomysql.ER_NET_PACKET_TOO_LARGE, "Got a packet bigger than 'max_allowed_packet' bytes"))
+		case errors.Is(err, mysql.ErrSequence):
+			s.lastWords(mysql.Errorf(gomysql.ER_NET_PACKETS_OUT_OF_ORDER, "Got packets out of order"))
 		}
 		return err
 	}
@@ -294,11 +297,43 @@ func (s *Session) command() error {
 	if err != nil {
 		return err
 	}
+	if s.ended() {
+		_ = s.c.Flush()
+		return errQuit
+	}
 	if err := s.c.Flush(); err != nil || !s.doomed {
 		return err
 	}
 	s.srv.log.Info("session closed: a node lost what it held for it", zap.Uint64("connection", s.id))
 	return errQuit
+}
+
+// ended tells whether the session was killed while its statement ran.
+func (s *Session) ended() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.killed
+}
+
+// farewell tells an idle client why its connection is closed, where servers do.
+func (s *Session) farewell() {
+	s.mu.Lock()
+	expired, killed := s.mu.expired, s.mu.killed
+	s.mu.Unlock()
+	switch {
+	case expired && !s.mariadb():
+		s.lastWords(mysql.Errorf(4031, "The client was disconnected by the server because of inactivity. See wait_timeout and interactive_timeout for configuring this behavior."))
+	case killed && !expired && s.mariadb():
+		s.lastWords(&mysql.Error{Code: 1927, State: "70100", Message: "Connection was killed"})
+	}
+}
+
+// lastWords tells the client, out of turn, why its connection is closed.
+func (s *Session) lastWords(e *mysql.Error) {
+	_ = s.c.NetConn().SetDeadline(time.Now().Add(time.Second))
+	s.c.ResetSeq()
+	_ = s.writeError(e)
+	_ = s.c.Flush()
 }
 
 // dispatch answers one command; payload is valid until the client is read again.
