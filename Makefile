@@ -75,6 +75,7 @@ bench-gate: bin/bench ## fails when a point select costs more than 2.2 times hap
 long: servers bin/bench ## the sizes of the issues: sysbench, TPC-C, 50 crashes on each flavour, the benchmark's gate (1 hour)
 	$(GO) test -count=1 -timeout 1h -v ./tests/difftest -run TestRandomStatements -random 5000
 	$(GO) test -count=1 -timeout 3h -v ./tests/workload -long
+	$(GO) test -count=1 -timeout 1h -v ./tests/schema -run TestRandomWrites -writes 10000
 	$(GO) test -race -count=1 -timeout 1h -v ./tests/session -steps 100000
 	bin/bench -braid bin/braid -gate $(BENCH)
 
