@@ -170,7 +170,7 @@ func (g *grouping) extreme(e ast.ExprNode, whole template, agg *merge.Agg) *mysq
 		}
 		collation = g.collation(e)
 	}
-	agg.Weight = g.hide(wrap("WEIGHT_STRING(", whole, ")"))
+	agg.Weight = g.hide(wrap("CAST(WEIGHT_STRING(", whole, ") AS BINARY)"))
 	agg.Pad = merge.PaddingOf(collation)
 	return nil
 }

@@ -439,7 +439,9 @@ func (x *scatterer) key(it *item) (merge.Key, *mysql.Error) {
 		if x.unsorted(it.expr) {
 			return k, refuse("ORDER BY, GROUP BY or DISTINCT of a JSON, TEXT, BLOB or geometry value over several shards")
 		}
-		weight := wrap("WEIGHT_STRING(", it.text, ")")
+		// The weight of a number is text to MySQL, which a UNION cannot convert
+		// (error 3854).
+		weight := wrap("CAST(WEIGHT_STRING(", it.text, ") AS BINARY)")
 		if x.grouped && !aggregated(it.expr) {
 			// One value in the group; but inside of another function the servers do
 			// not know a GROUP BY expression again (error 1055).
