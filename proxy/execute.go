@@ -19,6 +19,7 @@ import (
 // comQuery answers COM_QUERY, statement by statement when the client may send
 // several (rule D4: they never travel together to a node).
 func (s *Session) comQuery(text []byte) error {
+	text = bytes.TrimRight(text, "; \t\n\v\f\r") // as mysqld does before it looks for statements
 	if s.caps&gomysql.CLIENT_MULTI_STATEMENTS == 0 || bytes.IndexByte(text, ';') < 0 {
 		return s.statement(text)
 	}

@@ -143,8 +143,7 @@ func (s *Session) statusRows(a *nodeAnswer, sh *router.Show) {
 		return
 	}
 	own := map[string]string{"Ssl_cipher": "", "Ssl_version": ""}
-	if c, ok := s.c.NetConn().(interface{ ConnectionState() tls.ConnectionState }); ok {
-		st := c.ConnectionState()
+	if st, ok := mysql.TLSState(s.c.NetConn()); ok {
 		own["Ssl_cipher"] = tls.CipherSuiteName(st.CipherSuite)
 		own["Ssl_version"] = strings.Replace(tls.VersionName(st.Version), "TLS 1", "TLSv1", 1)
 	}

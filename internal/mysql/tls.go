@@ -221,6 +221,18 @@ func Socket(nc net.Conn) syscall.Conn {
 	return sc
 }
 
+// TLSState tells how nc travels over TLS; ok is false when it does not.
+func TLSState(nc net.Conn) (state tls.ConnectionState, ok bool) {
+	unwrap(nc, func(nc net.Conn) bool {
+		var tc *tls.Conn
+		if tc, ok = nc.(*tls.Conn); ok {
+			state = tc.ConnectionState()
+		}
+		return ok
+	})
+	return state, ok
+}
+
 // isTLS tells whether nc travels over TLS.
 func isTLS(nc net.Conn) bool {
 	return unwrap(nc, func(nc net.Conn) bool { _, ok := nc.(*tls.Conn); return ok })

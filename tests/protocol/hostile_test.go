@@ -200,11 +200,11 @@ func running(t *testing.T, b *e2e.Braid, text string) int {
 // TestStatementsOfLostClientsEnd: a client that leaves in mid-statement, a KILL
 // and a KILL QUERY end the statement on every shard.
 func TestStatementsOfLostClientsEnd(t *testing.T) {
-	a := newAuthority(t)
-	a.issue(t, "braid", 2)
+	a := e2e.NewAuthority(t)
+	a.Issue(t, "braid", 2)
 	for _, flavour := range flavours {
 		b := braid(t, flavour, func(c *conf.Config) {
-			c.Proxy.TLS, c.Proxy.TLSCertificate, c.Proxy.TLSKey = "optional", a.file("braid.pem"), a.file("braid.key")
+			c.Proxy.TLS, c.Proxy.TLSCertificate, c.Proxy.TLSKey = "optional", a.File("braid.pem"), a.File("braid.key")
 		})
 		c := connect(t, b.Wire())
 		query(t, c, "CREATE TABLE t(k INT PRIMARY KEY)")
@@ -216,7 +216,7 @@ func TestStatementsOfLostClientsEnd(t *testing.T) {
 					nc := dial(t, b.Addr)
 					opt := mysql.ClientOptions{Schema: "shop", TLSMode: mysql.TLSDisabled}
 					if way == "closes TLS" {
-						opt.TLSMode, opt.TLS = mysql.TLSRequired, &tls.Config{RootCAs: a.pool(), ServerName: "127.0.0.1"}
+						opt.TLSMode, opt.TLS = mysql.TLSRequired, &tls.Config{RootCAs: a.Pool(), ServerName: "127.0.0.1"}
 					}
 					victim, info, err := login(t, nc, opt)
 					if err != nil {
@@ -406,11 +406,11 @@ func TestProxyHeaders(t *testing.T) {
 // TestUnixSocket: a client there is local and private.
 func TestUnixSocket(t *testing.T) {
 	path := t.TempDir() + "/braid.sock"
-	a := newAuthority(t)
-	a.issue(t, "braid", 2)
+	a := e2e.NewAuthority(t)
+	a.Issue(t, "braid", 2)
 	b := lab.StartBraid(t, e2e.Topology{Flavour: servers.MariaDB, Change: func(c *conf.Config) {
 		c.Proxy.Listen = append(c.Proxy.Listen, "unix:"+path)
-		c.Proxy.TLS, c.Proxy.TLSCertificate, c.Proxy.TLSKey = "required", a.file("braid.pem"), a.file("braid.key")
+		c.Proxy.TLS, c.Proxy.TLSCertificate, c.Proxy.TLSKey = "required", a.File("braid.pem"), a.File("braid.key")
 	}})
 	o := b.Wire()
 	if _, err := wire.Connect(t.Context(), o); code(err) != 3159 {

@@ -58,21 +58,21 @@ func code(err error) int {
 }
 
 func TestClientsOverTLS(t *testing.T) {
-	a := newAuthority(t)
-	a.issue(t, "braid", 2)
+	a := e2e.NewAuthority(t)
+	a.Issue(t, "braid", 2)
 	for _, mode := range []string{"off", "optional", "required"} {
 		t.Run(mode, func(t *testing.T) {
 			b := braid(t, servers.MariaDB, func(c *conf.Config) {
 				c.Proxy.TLS = mode
 				if mode != "off" {
-					c.Proxy.TLSCertificate, c.Proxy.TLSKey = a.file("braid.pem"), a.file("braid.key")
+					c.Proxy.TLSCertificate, c.Proxy.TLSKey = a.File("braid.pem"), a.File("braid.key")
 				}
 			})
 			_, _, err := login(t, dial(t, b.Addr), mysql.ClientOptions{TLSMode: mysql.TLSDisabled})
 			if want := map[string]int{"off": 0, "optional": 0, "required": 3159}[mode]; code(err) != want {
 				t.Errorf("without TLS: %v, want error %d", err, want)
 			}
-			config := &tls.Config{RootCAs: a.pool(), ServerName: "127.0.0.1"}
+			config := &tls.Config{RootCAs: a.Pool(), ServerName: "127.0.0.1"}
 			_, info, err := login(t, dial(t, b.Addr), mysql.ClientOptions{TLSMode: mysql.TLSVerifyIdentity, TLS: config})
 			if want := map[string]int{"off": 2026, "optional": 0, "required": 0}[mode]; code(err) != want {
 				t.Errorf("with TLS: %v, want error %d", err, want)
@@ -158,14 +158,14 @@ func manyRows(t *testing.T, db *sql.DB) {
 }
 
 func TestReloadTakesRenewedCertificate(t *testing.T) {
-	a := newAuthority(t)
-	a.issue(t, "braid", 2)
+	a := e2e.NewAuthority(t)
+	a.Issue(t, "braid", 2)
 	b := braid(t, servers.MariaDB, func(c *conf.Config) {
-		c.Proxy.TLS, c.Proxy.TLSCertificate, c.Proxy.TLSKey = "optional", a.file("braid.pem"), a.file("braid.key")
+		c.Proxy.TLS, c.Proxy.TLSCertificate, c.Proxy.TLSKey = "optional", a.File("braid.pem"), a.File("braid.key")
 	})
 	serial := func() int64 {
 		t.Helper()
-		c, _, err := login(t, dial(t, b.Addr), mysql.ClientOptions{TLSMode: mysql.TLSRequired, TLS: &tls.Config{RootCAs: a.pool(), ServerName: "127.0.0.1"}})
+		c, _, err := login(t, dial(t, b.Addr), mysql.ClientOptions{TLSMode: mysql.TLSRequired, TLS: &tls.Config{RootCAs: a.Pool(), ServerName: "127.0.0.1"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestReloadTakesRenewedCertificate(t *testing.T) {
 	if got := serial(); got != 2 {
 		t.Fatalf("certificate %d", got)
 	}
-	a.issue(t, "braid", 3)
+	a.Issue(t, "braid", 3)
 	if got := serial(); got != 2 {
 		t.Errorf("certificate %d before a reload", got)
 	}
@@ -187,7 +187,7 @@ func TestReloadTakesRenewedCertificate(t *testing.T) {
 	}
 	// A certificate that cannot be read changes nothing.
 	broken := again
-	broken.Proxy.TLSKey = a.file("ca.pem")
+	broken.Proxy.TLSKey = a.File("ca.pem")
 	if _, err := b.Server.Reload(&broken); err == nil {
 		t.Error("a reload with a key that is none succeeded")
 	}
@@ -199,17 +199,17 @@ func TestReloadTakesRenewedCertificate(t *testing.T) {
 // TestNodesOverTLS runs each mode against a server of each flavour, and asks the
 // server whether it was TLS.
 func TestNodesOverTLS(t *testing.T) {
-	a := newAuthority(t)
-	a.issue(t, "node", 2)
+	a := e2e.NewAuthority(t)
+	a.Issue(t, "node", 2)
 	maria, err := servers.Start(context.WithoutCancel(t.Context()), servers.MariaDB, servers.Options{Args: []string{
-		"--ssl-cert=" + a.file("node.pem"), "--ssl-key=" + a.file("node.key"), "--ssl-ca=" + a.file("ca.pem")}})
+		"--ssl-cert=" + a.File("node.pem"), "--ssl-key=" + a.File("node.key"), "--ssl-ca=" + a.File("ca.pem")}})
 	if err != nil {
 		t.Skip("SKIPPED, NOT TESTED: ", err)
 	}
 	defer maria.Close()
-	other := newAuthority(t)
+	other := e2e.NewAuthority(t)
 	for _, flavour := range flavours {
-		node, ca := maria, a.file("ca.pem")
+		node, ca := maria, a.File("ca.pem")
 		if flavour == servers.MySQL {
 			node = lab.Server(t, servers.MySQL, "node0")
 			ca = node.DataDir() + "/ca.pem" // which it made itself, to no host's name
@@ -224,7 +224,7 @@ func TestNodesOverTLS(t *testing.T) {
 			{"required", "", true, nil},
 			{"verify-ca", ca, true, nil},
 			{"verify-identity", ca, true, map[servers.Flavour]bool{servers.MySQL: true}},
-			{"verify-ca", other.file("ca.pem"), true, map[servers.Flavour]bool{servers.MySQL: true, servers.MariaDB: true}},
+			{"verify-ca", other.File("ca.pem"), true, map[servers.Flavour]bool{servers.MySQL: true, servers.MariaDB: true}},
 		} {
 			t.Run(string(flavour)+"/"+test.mode+"/"+map[bool]string{true: "good", false: "bad"}[!test.fails[flavour]], func(t *testing.T) {
 				e2e.Recreate(t, node, "shop")
