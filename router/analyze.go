@@ -171,7 +171,7 @@ func (a *analysis) unexpandable() map[int]bool {
 
 // parse parses a shape's text.
 func (a *analysis) parse(s *shape) (ast.StmtNode, error) {
-	return a.r.parse(s.parsed(), a.q.Mode, a.q.Charset)
+	return a.r.parse(s.shareLocks(s.parsed(), a.flavour), a.q.Mode, a.q.Charset)
 }
 
 func (r *Router) parse(text string, mode Mode, charset string) (stmt ast.StmtNode, err error) {

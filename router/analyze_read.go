@@ -163,6 +163,10 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 	if body.several == nil {
 		body.scatter, body.several = newScatter(f, sel, body.sources[0].refs[0], base)
 	}
+	if body.several == nil && plain && skipsUpToLimit(sel) {
+		body.scatter, body.several = nil, refuse("SKIP LOCKED with LIMIT over several shards")
+		return planned{plan: p}, nil
+	}
 	if body.several != nil {
 		var why *mysql.Error
 		if body.gather, why = newGather(f, body.sources, stmt); why != nil {
