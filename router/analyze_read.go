@@ -167,6 +167,9 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 		body.scatter, body.several = nil, refuse("SKIP LOCKED with LIMIT over several shards")
 		return planned{plan: p}, nil
 	}
+	if body.several == nil {
+		body.list = f.splitList(&body.sources[0], body.scatter.text)
+	}
 	if body.several != nil {
 		var why *mysql.Error
 		if body.gather, why = newGather(f, body.sources, stmt); why != nil {

@@ -135,6 +135,8 @@ func (a *analysis) write(f *found, b *block, verb string, written []*ref, bounde
 		body.several = refuse("assigning user variables in a statement over several shards")
 	case bounded:
 		body.steps, body.several = a.pick(f, b, verb, assigned)
+	default:
+		body.list = f.splitList(&body.sources[0], body.single)
 	}
 	return planned{plan: p}, nil
 }

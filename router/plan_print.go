@@ -66,6 +66,13 @@ func (b *readBody) explain(s *strings.Builder) {
 	if b.single != nil {
 		s.WriteString("  single: " + b.single.String() + "\n")
 	}
+	if b.list != nil {
+		s.WriteString("  split: " + b.list.rule.Columns[0].Name + " IN")
+		for i, o := range b.list.list {
+			s.WriteString([]string{" ", ","}[min(i, 1)] + o.String())
+		}
+		s.WriteByte('\n')
+	}
 	if b.gather != nil {
 		b.gather.explain(s)
 	} else if b.several != nil {

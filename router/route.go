@@ -71,6 +71,7 @@ type readBody struct {
 	// several is the answer when several shards are needed; nil when they may be.
 	several *mysql.Error
 	gather  *gatherPlan // how several shards' rows meet where they have to; nil: they need not, or cannot
+	list    *listSplit  // the IN list of which each of several shards gets its part; nil: there is none
 }
 
 // mayScatter tells whether the values may name several shards and whether the
@@ -128,19 +129,43 @@ func (b *readBody) bind(p *Plan, q *Query, r *Route) error {
 	if b.several != nil {
 		return b.several
 	}
+	if b.list == nil || chosen {
+		return b.whole(q, r, set)
+	}
+	w := writer{q: q, r: r, db: b.db}
+	if b.scatter != nil {
+		if w.limit, err = b.scatter.limit.bind(q); err != nil {
+			return err
+		}
+	}
+	if !b.list.split(q, r, w, set) {
+		return b.whole(q, r, set)
+	}
+	b.merged(r, w.limit)
+	return nil
+}
+
+// merged says how the rows of several shards are combined.
+func (b *readBody) merged(r *Route, limit merge.Limit) {
+	if b.scatter != nil {
+		r.Merge, r.Limit, r.Described = &b.scatter.spec, limit, b.scatter.described
+	}
+}
+
+// whole sends one text to the several shards of the set.
+func (b *readBody) whole(q *Query, r *Route, set ShardSet) error {
 	if b.scatter == nil || b.scatter.plain {
 		if err := b.same(q, r, set); err != nil || b.scatter == nil {
 			return err
 		}
-		r.Merge = &b.scatter.spec
+		b.merged(r, merge.Limit{})
 		return nil
 	}
 	limit, err := b.scatter.limit.bind(q)
 	if err != nil {
 		return err
 	}
-	r.Limit, r.Described = limit, b.scatter.described
-	r.Merge = &b.scatter.spec
+	b.merged(r, limit)
 	w := writer{q: q, r: r, db: b.db, limit: limit}
 	w.template(b.scatter.text)
 	b.targets(r, set, w.params())
@@ -236,6 +261,10 @@ type writer struct {
 	row   int // of a folded VALUES list
 	at    int // the row of the INSERT under way
 	first int // its first value in Made.Values
+	// list is the IN list of which the shard gets its part; nil: none. own is a
+	// parameter of that part: listSplit.own.
+	list       *listSplit
+	shard, own int
 	// inline writes parameters as literals; failed says that one could not be.
 	inline, failed bool
 }
@@ -281,6 +310,9 @@ func (w *writer) hole(h int) {
 	o := q.Holes[h]
 	if w.inline {
 		w.literals(h)
+		return
+	}
+	if w.list != nil && w.ownValues(h) {
 		return
 	}
 	if w.row > 0 {

@@ -173,4 +173,5 @@ type Route struct {
 	buf    []byte
 	params []ParamRef
 	places []int32
+	owners []ShardSet // of each literal of an IN list that is split
 }

@@ -312,3 +312,65 @@ func TestShardsOfDifferentColumns(t *testing.T) {
 		}
 	})
 }
+
+// TestShardsLookUpOnlyTheirValues counts the keys that the nodes look up for an
+// IN list over all shards: each shard its own, not all of the list.
+func TestShardsLookUpOnlyTheirValues(t *testing.T) {
+	eachFlavour(t, func(t *testing.T, flavour servers.Flavour) {
+		b, db := readShop(t, flavour)
+		const keys = 90
+		var list, marks []string
+		var values []any
+		for k := range keys {
+			list, marks, values = append(list, fmt.Sprint(k)), append(marks, "?"), append(values, k)
+		}
+		in, params := strings.Join(list, ","), strings.Join(marks, ",")
+		for _, c := range []struct {
+			text  string
+			args  []any
+			reads int64 // index look-ups for each key
+		}{
+			{"SELECT k FROM t WHERE k IN (" + in + ") AND v < 10", nil, 1},
+			{"SELECT k FROM t WHERE k IN (" + in + ") ORDER BY k", nil, 1},
+			{"SELECT k FROM t WHERE k IN (" + params + ") ORDER BY k", values, 1},
+			{"UPDATE t SET v = v + 1 WHERE k IN (" + in + ")", nil, 2},
+			{"UPDATE t SET v = v + 1 WHERE k IN (" + params + ")", values, 2},
+			{"DELETE FROM t WHERE v > 1000 AND k IN (" + in + ")", nil, 1},
+		} {
+			rows := 0
+			got := b.grown(t, "Handler_read_key", func() {
+				if !strings.HasPrefix(c.text, "SELECT") {
+					if _, err := db.ExecContext(t.Context(), c.text, c.args...); err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
+				answer, err := db.QueryContext(t.Context(), c.text, c.args...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer answer.Close()
+				for answer.Next() {
+					rows++
+				}
+				if err := answer.Err(); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if strings.HasPrefix(c.text, "SELECT") && rows != keys {
+				t.Errorf("%.60s: %d rows, want %d", c.text, rows, keys)
+			}
+			// What else the nodes do meanwhile is less than a third list.
+			if most := (c.reads + 1) * keys; got > most {
+				t.Errorf("%.60s: %d look-ups for %d keys, at most %d wanted", c.text, got, keys, most)
+			}
+		}
+		for k := keys; k < 20000; k++ {
+			list = append(list, fmt.Sprint(k))
+		}
+		var n, sum int
+		if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*), SUM(k) FROM t WHERE k IN ("+strings.Join(list, ",")+")").Scan(&n, &sum); err != nil || n != 100 || sum != 4950 {
+			t.Errorf("20,000 values: %d rows with sum %d, want 100 with 4950 (%v)", n, sum, err)
+		}
+	})
+}
