@@ -18,8 +18,9 @@ import (
 )
 
 // startBraid starts Braid in this process over count null servers that have
-// rows rows together, with the configuration of the benchmarks.
-func startBraid(t *testing.T, count, rows int) *target {
+// rows rows together, with the configuration of the benchmarks. A server has one
+// shard, or each of its rows in both of two.
+func startBraid(t *testing.T, count, rows int, twice bool) *target {
 	t.Helper()
 	var nodes []string
 	for i := range count {
@@ -30,6 +31,9 @@ func startBraid(t *testing.T, count, rows int) *target {
 		go n.Serve()
 		t.Cleanup(func() { n.Close() })
 		nodes = append(nodes, n.Addr())
+	}
+	if twice {
+		nodes = append(nodes, nodes...)
 	}
 	s := &site{dir: t.TempDir()}
 	path, err := s.configuration("test", "127.0.0.1:0", nodes)
@@ -62,7 +66,7 @@ func TestBraidServesTheLoads(t *testing.T) {
 	for _, nodes := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d nodes", nodes), func(t *testing.T) {
 			const rows = 10_000
-			b := startBraid(t, nodes, rows)
+			b := startBraid(t, nodes, rows, false)
 			for _, q := range []struct {
 				text  string
 				first int
@@ -109,6 +113,63 @@ func TestBraidServesTheLoads(t *testing.T) {
 				if err != nil || r.Queries == 0 || r.Rows != r.Queries {
 					t.Errorf("prepared %t: %+v, %v", prepared, r, err)
 				}
+			}
+		})
+	}
+}
+
+// TestStreamsAreWhole looks at the answers of the streams, of which the
+// benchmark only counts the rows.
+func TestStreamsAreWhole(t *testing.T) {
+	const rows = 8000
+	for _, kind := range streamKinds() {
+		t.Run(kind.name, func(t *testing.T) {
+			count, each := 4, 1
+			if kind.shared {
+				count, each = 2, 2
+			}
+			b := startBraid(t, count, rows/each, kind.shared)
+			db, err := sql.Open("mysql", fmt.Sprintf("%s:%s@tcp(%s)/sb", userName, password, b.addr))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close()
+			c, err := db.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			for _, text := range kind.before {
+				if _, err := c.ExecContext(t.Context(), text); err != nil {
+					t.Fatal(text, err)
+				}
+			}
+			n := 0
+			found, err := c.QueryContext(t.Context(), kind.text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer found.Close()
+			columns, err := found.Columns()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var id int
+			values := []any{&id}
+			for range columns[1:] {
+				values = append(values, new(string))
+			}
+			for found.Next() {
+				if err := found.Scan(values...); err != nil {
+					t.Fatal(err)
+				}
+				if id != n/each+1 {
+					t.Fatalf("row %d has id %d, want %d", n, id, n/each+1)
+				}
+				n++
+			}
+			if err := found.Err(); err != nil || n != rows {
+				t.Errorf("%d rows, %v", n, err)
 			}
 		})
 	}

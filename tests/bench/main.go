@@ -43,7 +43,7 @@ func parts() []part {
 		{"relay", "a result of 10,000 rows of one shard", relayRows},
 		{"offset", "LIMIT 90000,10 on one shard and over four", offsets},
 		{"topn", "ORDER BY id LIMIT 10 over four shards", topN},
-		{"stream", "ORDER BY id of 100,000 and 1,000,000 rows over four shards; a client that stops reading", streams},
+		{"stream", "ORDER BY and GROUP BY of 100,000 and 1,000,000 rows over four shards, also in a transaction; a client that stops reading", streams},
 		{"idle", "memory of 1000 idle clients", idleMemory},
 		{"allocs", "heap allocations of a point select", allocations},
 	}

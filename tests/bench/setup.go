@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"braid/tests/bench/lean"
@@ -170,18 +171,26 @@ func (s *site) floor() (*target, error) {
 	return t, c.await(t.ready)
 }
 
-// configuration writes a configuration of Braid over the nodes: the table lies
-// whole on one, or is sharded by id over several.
+// configuration writes a configuration of Braid with a shard on each of nodes:
+// the table lies whole on one, or is sharded by id over several. A node that is
+// named more than once has that many shards.
 func (s *site) configuration(name, addr string, nodes []string) (path string, err error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[proxy]\nlisten = [%q]\n[log]\nlevel = \"warn\"\nformat = \"console\"\n", addr)
 	fmt.Fprintf(&b, "[[users]]\nname = %q\npassword = %q\n", userName, password)
 	for i, n := range nodes {
-		fmt.Fprintf(&b, "[[nodes]]\nname = \"n%d\"\nprimary = %q\nuser = \"braid\"\npassword = \"braid\"\n", i, n)
+		if slices.Index(nodes, n) == i {
+			fmt.Fprintf(&b, "[[nodes]]\nname = \"n%d\"\nprimary = %q\nuser = \"braid\"\npassword = \"braid\"\n", i, n)
+		}
 	}
 	fmt.Fprintf(&b, "[[databases]]\nname = %q\nshards = [", nullserver.Schema)
-	for i := range nodes {
-		fmt.Fprintf(&b, "{ name = \"s%d\", node = \"n%d\" },", i, i)
+	for i, n := range nodes {
+		first := slices.Index(nodes, n)
+		schema := nullserver.Schema
+		if first != i {
+			schema = fmt.Sprintf("%s_%d", nullserver.Schema, i)
+		}
+		fmt.Fprintf(&b, "{ name = \"s%d\", node = \"n%d\", schema = %q },", i, first, schema)
 	}
 	b.WriteString("]\n")
 	if len(nodes) > 1 {

@@ -202,14 +202,23 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	return r, nil
 }
 
-// Once runs the statement once on a connection of its own and tells the rows,
-// the time to the first of them and to the end.
-func Once(login lean.Login, query string) (rows int, first, total time.Duration, err error) {
+// Once runs the statement once on a connection of its own, behind the statements
+// before, and tells the rows, the time to the first of them and to the end.
+func Once(login lean.Login, query string, before ...string) (rows int, first, total time.Duration, err error) {
 	w, err := newWorker(&Options{Login: login, Query: query, Keys: 1}, 0)
 	if err != nil {
 		return 0, 0, 0, err
 	}
 	defer w.c.Close()
+	for _, text := range before {
+		_, err := w.c.Write(lean.AppendPacket(nil, 0, append([]byte{3}, text...)))
+		if err == nil {
+			_, err = w.c.ReadAnswer()
+		}
+		if err != nil {
+			return 0, 0, 0, fmt.Errorf("%s: %w", text, err)
+		}
+	}
 	w.command()
 	began := time.Now()
 	if _, err := w.c.Write(w.out); err != nil {

@@ -28,7 +28,8 @@ const (
 )
 
 // Options is what a server's rows look like. A SELECT without WHERE finds Rows
-// rows with the ids Base, Base+Stride, ...; one with WHERE finds one row.
+// rows with the ids Base, Base+Stride, ...; one with WHERE finds one row. A UNION
+// ALL of n SELECTs finds each row n times, in the order of ids. A COUNT(*) is 1.
 type Options struct {
 	Rows         int
 	Base, Stride int64
@@ -178,7 +179,7 @@ func (x *session) query(q []byte) error {
 	if sh := x.shape(q); sh != nil {
 		limit, offset := sh.limit, sh.offset
 		if !sh.where {
-			limit, offset = limitOf(q, x.server.options.Rows)
+			limit, offset = limitOf(q, x.server.options.Rows*sh.parts)
 		}
 		return x.rows(sh, limit, offset, false)
 	}
@@ -198,7 +199,7 @@ func (x *session) prepare(q []byte) {
 	}
 	prepared := *sh
 	if !prepared.where {
-		prepared.limit, prepared.offset = limitOf(q, x.server.options.Rows)
+		prepared.limit, prepared.offset = limitOf(q, x.server.options.Rows*sh.parts)
 	}
 	id := uint32(len(x.statements) + 1)
 	for x.statements[id] != nil {
