@@ -1,10 +1,14 @@
 package servers
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // command is a run of the flavour's server, ready to start.
@@ -61,4 +65,30 @@ func (p *process) signal(sig syscall.Signal) error {
 	default:
 		return syscall.Kill(p.pid, sig)
 	}
+}
+
+// stopped waits until every thread of the process has stopped: the signal is
+// sent before they have.
+func (p *process) stopped() error {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.pid))
+		if err != nil {
+			return err
+		}
+		running := len(threads) == 0
+		for _, t := range threads {
+			stat, err := os.ReadFile(t)
+			if err != nil {
+				continue // the thread has ended
+			}
+			// pid (name) state ...; the name may hold anything
+			if i := bytes.LastIndexByte(stat, ')'); i < 0 || i+2 >= len(stat) || stat[i+2] != 'T' {
+				running = true
+			}
+		}
+		if !running {
+			return nil
+		}
+	}
+	return fmt.Errorf("process %d does not stop", p.pid)
 }

@@ -280,7 +280,12 @@ func (s *Server) Restart(ctx context.Context) error {
 }
 
 // Pause freezes the server: connections stay open, nothing is answered.
-func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
+func (s *Server) Pause() error {
+	if err := s.signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	return s.process.stopped()
+}
 
 // Continue ends a Pause.
 func (s *Server) Continue() error { return s.signal(syscall.SIGCONT) }
