@@ -71,6 +71,7 @@ func (s *Session) writeColumns(cols []mysql.Column, fromNode uint16) error {
 // fail answers a statement with an error and notes what MySQL notes: the error
 // is in SHOW WARNINGS, ROW_COUNT() is -1.
 func (s *Session) fail(e *mysql.Error) error {
+	e = quoteBehind(e, s.behind)
 	s.srv.stats.errors.Add(1)
 	s.failed++
 	if !s.diagnosed {

@@ -91,14 +91,14 @@ func (s *Session) announceCursor(ps *prepared, kept *mysql.Conn) error {
 func (s *Session) comFetch(payload []byte) error {
 	id := stmtID(payload)
 	ps := s.stmts[id]
-	if ps == nil {
+	if ps == nil && (len(payload) >= 8 || s.mariadb()) {
 		return s.fail(s.unknownStmt(id, "mysqld_stmt_fetch"))
-	}
-	if ps.cursor == nil {
-		return s.fail(mysql.Errorf(1421, "The statement (%d) has no open cursor.", id))
 	}
 	if len(payload) < 8 {
 		return s.fail(mysql.Errorf(gomysql.ER_MALFORMED_PACKET, "Malformed communication packet"))
+	}
+	if ps.cursor == nil {
+		return s.fail(mysql.Errorf(1421, "The statement (%d) has no open cursor.", id))
 	}
 	status := s.status(0) | gomysql.SERVER_STATUS_CURSOR_EXISTS
 	for n := binary.LittleEndian.Uint32(payload[4:]); n > 0; n-- {

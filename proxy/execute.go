@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -27,15 +28,41 @@ func (s *Session) comQuery(text []byte) error {
 	for {
 		var one []byte
 		one, rest = router.NextStatement(rest, s.mode, s.charset)
+		if len(rest) > 0 && len(bytes.TrimSpace(one)) == 0 {
+			// Between statements an empty one is wrong syntax; the last may be a comment.
+			return s.fail(router.SyntaxError(";"+string(rest), 0, s.mariadb()))
+		}
 		s.more = len(rest) > 0
+		s.behind = text[len(text)-len(rest):]
 		failed := s.failed
-		if err := s.statement(one); err != nil {
+		err := s.statement(one)
+		s.behind = nil
+		if err != nil {
 			return err
 		}
 		if len(rest) == 0 || s.failed != failed {
 			return nil
 		}
 	}
+}
+
+// nearMax is how much of a text an error about its syntax quotes.
+const nearMax = 80
+
+// quoteBehind makes an error about the syntax of one of several statements quote
+// what follows the statement, as servers do, which parse it in place.
+func quoteBehind(e *mysql.Error, behind []byte) *mysql.Error {
+	at := strings.LastIndex(e.Message, "' at line ")
+	start := strings.Index(e.Message, " near '")
+	if e.Code != gomysql.ER_PARSE_ERROR || len(behind) == 0 || at < 0 || start < 0 {
+		return e
+	}
+	start += len(" near '")
+	near := e.Message[start:at]
+	if room := nearMax - len(near) - 1; room >= 0 {
+		near += ";" + string(behind[:min(len(behind), room)])
+	}
+	return &mysql.Error{Code: e.Code, State: e.State, Message: e.Message[:start] + near + e.Message[at:]}
 }
 
 // statement answers one statement in text form.

@@ -219,7 +219,7 @@ func (s *Session) comExecute(payload []byte) error {
 	s.srv.stats.statements.Add(1)
 	id := stmtID(payload)
 	ps := s.stmts[id]
-	if ps == nil {
+	if ps == nil && len(payload) >= 9 {
 		return s.fail(s.unknownStmt(id, "mysqld_stmt_execute"))
 	}
 	if len(payload) < 9 {

@@ -53,6 +53,14 @@ func (c *Conn) Query(text string) ([]Result, error) {
 	return c.results(false)
 }
 
+// QueryRaw is Query with the whole payload behind the command byte.
+func (c *Conn) QueryRaw(payload []byte) ([]Result, error) {
+	if err := c.command(gomysql.COM_QUERY, payload); err != nil {
+		return nil, err
+	}
+	return c.results(false)
+}
+
 // Command sends any command and reads one OK, EOF or ERR.
 func (c *Conn) Command(code byte, body []byte) (OK, error) {
 	if err := c.command(code, body); err != nil {
@@ -67,7 +75,7 @@ func (c *Conn) Command(code byte, body []byte) (OK, error) {
 		return OK{}, parseError(p)
 	case p[0] == 0xfe && len(p) == 5:
 		return parseEOF(p), nil
-	case p[0] == 0x00:
+	case p[0] == 0x00, p[0] == 0xfe && c.DeprecateEOF():
 		return c.parseOK(p)
 	}
 	return OK{}, fmt.Errorf("unexpected answer %x", p)

@@ -142,6 +142,14 @@ func (s *Statement) ExecuteWith(flags byte, types bool, params ...Param) ([]Resu
 	return r, err
 }
 
+// ExecuteRaw is Execute with the whole payload behind the statement's id.
+func (s *Statement) ExecuteRaw(payload []byte) ([]Result, error) {
+	if err := s.c.command(gomysql.COM_STMT_EXECUTE, append(binary.LittleEndian.AppendUint32(nil, s.id), payload...)); err != nil {
+		return nil, err
+	}
+	return s.c.results(true)
+}
+
 // Fetch is COM_STMT_FETCH of n rows of the cursor that Open left.
 func (s *Statement) Fetch(n int) (*Result, error) {
 	b := binary.LittleEndian.AppendUint32(nil, s.id)
