@@ -89,11 +89,11 @@ func (a *analysis) run() (planned, error) {
 	pinned := map[int]bool{}
 	if err != nil {
 		if pinned = a.unexpandable(); pinned == nil {
-			return planned{}, a.syntaxError(err)
+			return a.unparsed(err)
 		}
 		s = newShape(a.q, a.flavour, func(h int) bool { return pinned[h] })
 		if stmt, err = a.parse(s); err != nil {
-			return planned{}, a.syntaxError(err)
+			return a.unparsed(err)
 		}
 	}
 	p, err := a.plan(s, stmt)
@@ -110,7 +110,7 @@ func (a *analysis) run() (planned, error) {
 			if len(pinned) > n {
 				s = newShape(a.q, a.flavour, func(h int) bool { return pinned[h] })
 				if stmt, err = a.parse(s); err != nil {
-					return planned{}, a.syntaxError(err)
+					return a.unparsed(err)
 				}
 				if p, err = a.plan(s, stmt); err != nil {
 					return p, err
@@ -124,6 +124,14 @@ func (a *analysis) run() (planned, error) {
 		}
 	}
 	return p, nil
+}
+
+// unparsed plans what the parser does not understand, or says where that is.
+func (a *analysis) unparsed(err error) (planned, error) {
+	if p, ok := a.pass(); ok {
+		return p, nil
+	}
+	return planned{}, a.syntaxError(err)
 }
 
 // shown are the holes in the select list, GROUP BY and ORDER BY.
