@@ -23,6 +23,9 @@ func (s *Session) comFieldList(payload []byte) error {
 	if db == nil {
 		return s.fail(mysql.Errorf(1049, "Unknown database '%s'", s.database))
 	}
+	if own := s.router().Topology().Databases[s.database].Table(string(name)); own != nil && own.Temporary {
+		return s.fail(temporaryRefused("in COM_FIELD_LIST"))
+	}
 	t := db.Table(string(name))
 	if t == nil {
 		return s.fail(mysql.Errorf(1146, "Table '%s.%s' doesn't exist", s.database, name))

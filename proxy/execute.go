@@ -72,7 +72,7 @@ func (s *Session) statement(text []byte) error {
 	q := &s.query
 	q.Text, q.Prepared, q.Params = text, false, nil
 	s.fillQuery(q)
-	plan, err := s.gen.router.Plan(q)
+	plan, err := s.router().Plan(q)
 	if err != nil {
 		return s.planFailed(q, err)
 	}
@@ -127,6 +127,9 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 			return s.failErr(err)
 		}
 	}
+	if plan.DDL != nil && plan.DDL.Temporary {
+		return s.temporaryDDL(plan, q, ps)
+	}
 	if plan.DDL != nil {
 		return s.ddl(plan, q)
 	}
@@ -137,6 +140,9 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 		return s.failErr(err)
 	}
 	if err := plan.Bind(q, &s.route); err != nil {
+		return s.failErr(err)
+	}
+	if err := s.temporaryHere(plan, &s.route); err != nil {
 		return s.failErr(err)
 	}
 	if !plan.NoTables {
@@ -507,6 +513,9 @@ func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) 
 		}
 		if plan.Locks {
 			s.pin(c, pinLock)
+		}
+		if plan.DDL != nil && plan.DDL.Temporary && plan.DDL.NewTable != "" {
+			s.pin(c, pinTemporary)
 		}
 		if plan.Unlocks && !plan.Locks {
 			defer s.unpin(pinLock)

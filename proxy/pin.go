@@ -83,7 +83,7 @@ func (s *Session) unpin(why pinReason) {
 			keep = append(keep, p)
 			continue
 		}
-		p.conn.Tainted = false
+		p.conn.Tainted = why&pinTemporary != 0 // statements prepared there may know columns of tables that are gone
 		p.conn.Release()
 	}
 	clear(s.pins[len(keep):])
@@ -102,7 +102,7 @@ func (s *Session) unpinAll() {
 		p.conn.SetDeadline(time.Time{})
 		p.conn.Release()
 	}
-	s.pins = nil
+	s.pins, s.temporaries = nil, nil
 	s.notePins()
 }
 

@@ -118,7 +118,7 @@ func (s *Session) describe(ps *prepared) (params, columns []mysql.Column, err er
 	q := &s.query
 	q.Text, q.Prepared, q.Params = ps.text, true, nil
 	s.fillQuery(q)
-	plan, err := s.gen.router.Plan(q)
+	plan, err := s.router().Plan(q)
 	if err != nil {
 		var e *mysql.Error
 		if errors.As(err, &e) && e.Code == gomysql.ER_PARSE_ERROR {
@@ -140,11 +140,19 @@ func (s *Session) describe(ps *prepared) (params, columns []mysql.Column, err er
 	if len(plan.System) > 0 {
 		text = q.Text
 	}
+	if plan.Temporary {
+		shard = router.TemporaryShard
+	}
 	p := s.place(plan, shard)
 	if p.node == nil {
 		return nil, nil, mysql.Errorf(1105, "no node can be used: every database's schema is unread; see the log")
 	}
-	return s.describeOn(&p, text)
+	params, columns, err = s.describeOn(&p, text)
+	var e *mysql.Error
+	if plan.Temporary && errors.As(err, &e) && e.Code == gomysql.ER_NO_SUCH_TABLE {
+		err = temporaryRefused("together with rows of other shards")
+	}
+	return params, columns, err
 }
 
 // describeLocal describes a statement that Braid carries out itself. Whether
@@ -174,14 +182,19 @@ func (s *Session) describeOn(p *place, text []byte) (params, columns []mysql.Col
 	ctx, cancel := s.context()
 	defer cancel()
 	for again := false; ; again = true {
-		c, err := p.node.Get(ctx, s.caps&gomysql.CLIENT_FOUND_ROWS != 0, p.schema, s.vars)
-		if err != nil {
-			return nil, nil, p.shardError(err)
+		c := s.pinned(p.node)
+		pinned := c != nil
+		if !pinned {
+			var err error
+			if c, err = p.node.Get(ctx, s.caps&gomysql.CLIENT_FOUND_ROWS != 0, p.schema, s.vars); err != nil {
+				return nil, nil, p.shardError(err)
+			}
 		}
 		s.hold(c)
-		need := backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: s.autocommit}
+		leg := s.tx != nil && s.tx.On(p.node) == c
+		need := backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: !leg && s.autocommit}
 		st, err := c.Prepare(&need, text)
-		if err == nil && st.Schema != 0 && st.Schema != s.gen.number {
+		if err == nil && st.Schema != 0 && (st.Schema != s.gen.number || s.temporaries != nil) {
 			// Prepared before the last change of the schema: the node would do so
 			// again when it is executed, but its columns are wanted now.
 			if err = c.Forget(st); err == nil {
@@ -208,6 +221,9 @@ func (s *Session) describeOn(p *place, text []byte) (params, columns []mysql.Col
 			return nil, nil, logical(e, p.schema, p.database)
 		}
 		s.scrap(c)
+		if pinned {
+			return nil, nil, pinLostError(p.shardError(err))
+		}
 		if again || !backend.IsLost(err) {
 			return nil, nil, p.shardError(err)
 		}
@@ -244,7 +260,7 @@ func (s *Session) comExecute(payload []byte) error {
 	q := &s.query
 	q.Text, q.Prepared, q.Params = ps.text, true, ex.vals
 	s.fillQuery(q)
-	plan, err := s.gen.router.Plan(q)
+	plan, err := s.router().Plan(q)
 	if err != nil {
 		return s.planFailed(q, err)
 	}

@@ -69,11 +69,11 @@ func (s *Session) executeNamed(l *router.Local) error {
 	q := &s.query
 	q.Text, q.Prepared, q.Params = ps.text, true, ex.vals
 	s.fillQuery(q)
-	plan, err := s.gen.router.Plan(q)
+	plan, err := s.router().Plan(q)
 	if err != nil {
 		return s.planFailed(q, err)
 	}
-	if plan.Kind != router.KindLocal && plan.DDL == nil {
+	if plan.Kind != router.KindLocal && (plan.DDL == nil || plan.DDL.Temporary) {
 		return s.execute(plan, q, ex)
 	}
 	if plan.Local != nil && (plan.Local.Op == router.OpPrepare || plan.Local.Op == router.OpExecute || plan.Local.Op == router.OpDeallocate) {

@@ -62,9 +62,10 @@ type Session struct {
 	// fails, its error among it.
 	diagnosed bool
 
-	pins   []pin
-	found  uint64 // FOUND_ROWS() of the shards read so far
-	doomed bool   // what a node held for the session was lost: its client is closed
+	pins        []pin
+	temporaries *temporaries // nil: the session has no temporary tables
+	found       uint64       // FOUND_ROWS() of the shards read so far
+	doomed      bool         // what a node held for the session was lost: its client is closed
 
 	query router.Query
 	exec  execution

@@ -410,7 +410,7 @@ func (s *Session) expression(text string) (expression, error) {
 	const head, tail = "SELECT (", ") AS `braid_value`"
 	q := &router.Query{Text: []byte(head + text + tail)}
 	s.fillQuery(q)
-	plan, err := s.gen.router.Plan(q)
+	plan, err := s.router().Plan(q)
 	if err != nil {
 		return expression{}, err
 	}
@@ -419,6 +419,9 @@ func (s *Session) expression(text string) (expression, error) {
 	}
 	var route router.Route
 	if err := plan.Bind(q, &route); err != nil {
+		return expression{}, err
+	}
+	if err := s.temporaryHere(plan, &route); err != nil {
 		return expression{}, err
 	}
 	if len(route.Targets) != 1 {

@@ -115,7 +115,7 @@ func (s *Session) showOn(sh *router.Show, q *router.Query) (*shown, error) {
 	}
 	f.database = db
 	if sh.Table != "" {
-		if t := db.Table(sh.Table); t != nil && t.Kind == router.Single {
+		if t := s.router().Topology().Databases[name].Table(sh.Table); t != nil && t.Kind == router.Single {
 			f.shard = t.Shard
 		}
 	}

@@ -44,11 +44,12 @@ func distinct(shards []*backend.Node) []*backend.Node {
 func (s *Session) finish(l *router.Local) error {
 	opt := s.txOpt
 	var err error
+	var warned []warning
 	if s.tx != nil {
 		if l.Op == router.OpCommit {
 			err = s.commitOpen()
 		} else {
-			s.rollbackOpen()
+			warned = s.rollbackWarned()
 		}
 	}
 	if err != nil {
@@ -60,7 +61,9 @@ func (s *Session) finish(l *router.Local) error {
 	} else {
 		s.nextLevel, s.nextAccess = "", "" // a COMMIT of nothing uses them up, too
 	}
-	if err := s.okNothing(); err != nil {
+	s.warnings, s.warned, s.errored = append(s.warnings[:0], warned...), uint16(len(warned)), 0
+	s.facts.RowCount, s.facts.FoundRows = 0, 0
+	if err := s.writeOK(&mysql.OK{Warnings: s.warned}); err != nil {
 		return err
 	}
 	if l.Release {

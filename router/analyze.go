@@ -304,6 +304,7 @@ func (a *analysis) plan(s *shape, stmt ast.StmtNode) (planned, error) {
 	p, err := a.planAs(f, stmt)
 	if p.plan != nil {
 		p.plan.Assigns, p.plan.ReadsOwn, p.plan.Locks = f.assigns, f.readsOwn, f.functions["get_lock"]
+		p.plan.Temporary = p.plan.Temporary || f.temporary
 		p.plan.Unlocks = f.functions["release_all_locks"]
 	}
 	return p, err

@@ -87,6 +87,18 @@ func committing(stmt ast.DDLNode, p planned, err error) (planned, error) {
 // schemaChange plans a change of tables that exist: on all shards that have them.
 func (a *analysis) schemaChange(f *found, verb string, tables []*ast.TableName, missingOK bool) (planned, error) {
 	d := &DDL{Verb: verb}
+	if own, err := f.temporaries(verb, tables); own || err != nil {
+		for _, t := range tables {
+			if err == nil {
+				_, err = f.find(t)
+			}
+			d.Tables = append(d.Tables, t.Name.O)
+		}
+		if err != nil {
+			return planned{}, err
+		}
+		return a.temporaryPlan(f, d, []source{{name: d.Tables[0], shard: TemporaryShard}}, true)
+	}
 	shard, everywhere, any := -1, false, false
 	for _, t := range tables {
 		table, err := f.find(t)
@@ -126,7 +138,7 @@ func (a *analysis) ddlPlan(f *found, d *DDL, shard int) (planned, error) {
 	verb, _, _ := strings.Cut(d.Verb, " ")
 	d.Restarts = d.Restarts || d.Verb == "DROP TABLE" || verb == "TRUNCATE"
 	d.Raises = d.Raises || d.Verb == "CREATE TABLE"
-	p := &Plan{Kind: KindBroadcast, Verb: verb, Writer: true, ImplicitCommit: !d.Temporary, DDL: d, Database: f.db.Name}
+	p := &Plan{Kind: KindBroadcast, Verb: verb, Writer: true, ImplicitCommit: true, DDL: d, Database: f.db.Name}
 	body := &readBody{db: f.db, write: true, all: true}
 	if shard >= 0 {
 		p.Kind, body.all = KindSingle, false
@@ -148,7 +160,7 @@ func (a *analysis) ddlPlan(f *found, d *DDL, shard int) (planned, error) {
 // drop plans DROP TABLE and DROP VIEW.
 func (a *analysis) drop(f *found, verb string, n *ast.DropTableStmt) (planned, error) {
 	if n.TemporaryKeyword != ast.TemporaryNone {
-		return planned{}, refuse("DROP TEMPORARY TABLE")
+		return a.dropTemporary(f, n)
 	}
 	p, err := a.schemaChange(f, verb, n.Tables, n.IfExists)
 	if e, ok := err.(*mysql.Error); ok && e.Code == 1146 {
@@ -198,7 +210,10 @@ func (a *analysis) createTable(f *found, n *ast.CreateTableStmt) (planned, error
 	}
 	f.db = db
 	if n.TemporaryKeyword != ast.TemporaryNone {
-		return planned{}, refuse("CREATE TEMPORARY TABLE")
+		return a.createTemporary(f, n)
+	}
+	if t := db.Table(n.Table.Name.O); t != nil && t.Temporary {
+		return planned{}, refuse("CREATE TABLE under a temporary table's name")
 	}
 	if n.Select != nil {
 		return planned{}, refuse("CREATE TABLE ... SELECT")
@@ -224,6 +239,9 @@ func (a *analysis) createTable(f *found, n *ast.CreateTableStmt) (planned, error
 			return planned{}, err
 		}
 		if t != nil {
+			if t.Temporary {
+				return planned{}, refuse("CREATE TABLE ... LIKE a temporary table")
+			}
 			kind, shard = t.Kind, t.Shard
 			if t.Kind == Sharded && db.Default != "hash" || t.Kind == Global {
 				return planned{}, refuse("CREATE TABLE ... LIKE: the new table is not in the configuration")
@@ -301,6 +319,9 @@ func (a *analysis) rename(f *found, n *ast.RenameTableStmt) (planned, error) {
 			return planned{}, refuse("RENAME TABLE of a table of " + f.system)
 		}
 		db := f.db
+		if new := db.Table(x.NewTable.Name.O); t.Temporary || new != nil && new.Temporary {
+			return planned{}, refuse("RENAME TABLE of temporary tables")
+		}
 		if s := x.NewTable.Schema.O; s != "" && s != db.Name {
 			return planned{}, refuse("RENAME TABLE to another database")
 		}
@@ -416,6 +437,9 @@ func (a *analysis) createView(f *found, n *ast.CreateViewStmt) (planned, error) 
 	}
 	f.db = db
 	d := &DDL{Verb: "CREATE VIEW", NewTable: n.ViewName.Name.O, Tables: []string{n.ViewName.Name.O}}
+	if t := db.Table(n.ViewName.Name.O); t != nil && t.Temporary || f.temporary {
+		return planned{}, refuse("views and temporary tables in one statement")
+	}
 	shard := -1
 	for i, r := range f.refs {
 		switch {

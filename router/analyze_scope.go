@@ -71,6 +71,7 @@ type found struct {
 	functions  map[string]bool
 	aggregates map[*block][]*ast.AggregateFuncExpr
 	locking    bool
+	temporary  bool   // a temporary table is named
 	locks      bool   // GET_LOCK and its like
 	setsID     bool   // LAST_INSERT_ID(expression)
 	elsewhere  bool   // the text is for a connection in another schema
@@ -287,6 +288,7 @@ func (f *found) find(t *ast.TableName) (*Table, error) {
 	if table == nil {
 		return nil, mysql.Errorf(1146, "Table '%s.%s' doesn't exist", name, t.Name.O)
 	}
+	f.temporary = f.temporary || table.Temporary
 	return table, nil
 }
 

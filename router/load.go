@@ -193,6 +193,9 @@ func (l *loadParser) head(r *Router, x *Load) error {
 	if x.Table = x.Database.Table(table); x.Table == nil {
 		return mysql.Errorf(1146, "Table '%s.%s' doesn't exist", database, table)
 	}
+	if x.Table.Temporary {
+		return refuse("LOAD DATA into a temporary table")
+	}
 	if x.Table.Broken != "" {
 		return mysql.Errorf(1105, "Table '%s.%s' cannot be used: it %s", database, table, x.Table.Broken)
 	}

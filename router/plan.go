@@ -36,6 +36,9 @@ type Plan struct {
 	Clock bool
 	// ImplicitCommit says that MySQL commits the open transaction before it (DDL and others).
 	ImplicitCommit bool
+	// Temporary says that it concerns temporary tables of the session: it runs on
+	// the connection that has them or not at all.
+	Temporary bool
 	// FoundRows says that SQL_CALC_FOUND_ROWS is in it.
 	FoundRows bool
 	// Assigns are the user variables that it assigns, in lower case, without @.
@@ -178,7 +181,10 @@ type DDL struct {
 	Verb   string   // "CREATE TABLE", "DROP TABLE", ...
 	Tables []string // logical names, of the plan's database unless qualified
 	// NewTable is the table a CREATE TABLE makes, "" otherwise.
-	NewTable  string
+	NewTable string
+	// Fills says that a CREATE TABLE has a SELECT.
+	Fills bool
+	// Temporary says that the tables are temporary: no schema is to be read again.
 	Temporary bool
 	// Restarts says that the tables' ids begin anew, Raises that they may begin
 	// higher.

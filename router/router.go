@@ -14,7 +14,7 @@ import (
 type Router struct {
 	topology *Topology
 	cache    *planCache // nil: every statement is planned anew
-	parsers  sync.Pool  // of *parser.Parser
+	parsers  *sync.Pool // of *parser.Parser; shared with the routers made by With
 	parsed   atomic.Int64
 }
 
@@ -31,7 +31,7 @@ const digestMax = 64 << 10
 // New makes a router for a topology, which must not be changed afterwards.
 func New(t *Topology, opt Options) *Router {
 	const plansMax = 5000
-	r := &Router{topology: t, parsers: sync.Pool{New: func() any { return parser.New() }}}
+	r := &Router{topology: t, parsers: &sync.Pool{New: func() any { return parser.New() }}}
 	if !opt.PlanCacheOff {
 		if opt.PlansMax <= 0 {
 			opt.PlansMax = plansMax

@@ -73,6 +73,8 @@ type Table struct {
 	Primary []int   // indexes into Columns; nil when none
 	Uniques [][]int // every other unique key
 	View    bool
+	// Temporary says that it is the session's own, on one connection.
+	Temporary bool
 	// AutoIncrement is the index of the AUTO_INCREMENT column, or -1.
 	AutoIncrement int
 	// Sequence is where the ids of a table on several shards come from:
