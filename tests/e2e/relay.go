@@ -149,6 +149,7 @@ func (r *Relay) accept() {
 			client.Close()
 			continue
 		}
+		boundBuffers(client, server)
 		if !r.register(client, server) {
 			client.Close()
 			server.Close()
@@ -158,6 +159,19 @@ func (r *Relay) accept() {
 		r.group.Add(2)
 		go r.pass(client, server, link, true)
 		go r.pass(server, client, link, false)
+	}
+}
+
+// relayBufferBytes is what the kernel keeps for a relay in each direction:
+// otherwise it takes megabytes that nobody reads, and they are counted.
+const relayBufferBytes = 64 << 10
+
+func boundBuffers(conns ...net.Conn) {
+	for _, c := range conns {
+		if tcp, ok := c.(*net.TCPConn); ok {
+			_ = tcp.SetReadBuffer(relayBufferBytes)
+			_ = tcp.SetWriteBuffer(relayBufferBytes)
+		}
 	}
 }
 
