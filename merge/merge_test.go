@@ -414,7 +414,7 @@ func TestSortMemoryIsLimited(t *testing.T) {
 // TestComparisons: k-1 comparisons to build, then log2(k) rounded up for each row.
 func TestComparisons(t *testing.T) {
 	cols := []mysql.Column{intCol("a")}
-	for _, k := range []int{1, 2, 3, 5, 16, 64, 100} {
+	for k := 1; k <= 100; k++ {
 		const perShard = 50
 		in := make([]mysql.Rows, k)
 		for i := range in {
