@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -215,63 +214,6 @@ func (s *Session) onTheWhole(plan *router.Plan) error {
 	return nil
 }
 
-// ready opens the transaction that autocommit=0 wants, and refuses what a
-// transaction that is over refuses (rule T4).
-func (s *Session) ready(plan *router.Plan) error {
-	if s.tx != nil {
-		if s.waiting && !plan.NoTables {
-			s.waiting = false
-			s.txOpt = s.nextOptions(backend.TxOptions{})
-			s.tx.Reconsider(s.txOpt)
-		}
-		return s.usable()
-	}
-	if !s.autocommit && !plan.NoTables {
-		s.beginTx(backend.TxOptions{})
-	}
-	return nil
-}
-
-// usable refuses what a lost transaction refuses.
-func (s *Session) usable() error {
-	switch s.tx.State() {
-	case backend.TxActive:
-		return nil
-	case backend.TxUnknown:
-		return &errClose{backend.ErrOutcomeUnknown}
-	}
-	return s.tx.Refusal()
-}
-
-// noteEnd forgets a transaction that a node has ended, as after a deadlock: the
-// session goes on without one. A lost one stays until the client ends it (T4).
-func (s *Session) noteEnd() {
-	if s.tx != nil && !s.ownTx && s.tx.State() == backend.TxEnded {
-		s.endTx()
-	}
-}
-
-// once tells whether a statement outside a transaction must be one of its own
-// because of a one-shot SET TRANSACTION.
-func (s *Session) once(plan *router.Plan) bool {
-	return s.tx == nil && !plan.NoTables && (s.nextLevel != "" || s.nextAccess != "")
-}
-
-// alone runs a statement as a transaction of its own: f answers the client, so
-// it is given no chance to until the transaction is committed: its answer stays
-// in the session until then.
-func (s *Session) alone(plan *router.Plan, o backend.TxOptions, f func() error) error {
-	level, access, failed := s.nextLevel, s.nextAccess, s.failed
-	s.beginTx(o)
-	s.ownTx = true
-	defer func() { s.ownTx = false }()
-	err := f()
-	if s.failed != failed && len(s.warnings) > 0 && beforeEngine(s.warnings[0].code) {
-		s.nextLevel, s.nextAccess = level, access
-	}
-	return err
-}
-
 // beforeEngine tells whether a statement with this error was refused before it
 // came to the storage engine: it has not used up a one-shot SET TRANSACTION.
 func beforeEngine(code uint16) bool {
@@ -280,84 +222,6 @@ func beforeEngine(code uint16) bool {
 		return true
 	}
 	return false
-}
-
-// beginTx opens a transaction with what the client said for the next one.
-func (s *Session) beginTx(o backend.TxOptions) {
-	s.txOpt = s.nextOptions(o)
-	s.tx = s.srv.tx.Begin(s.txOpt)
-}
-
-// nextOptions completes o by what the client said for the next transaction,
-// which is used up by that.
-func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
-	o.Session, o.FoundRows = s.id, s.caps&gomysql.CLIENT_FOUND_ROWS != 0
-	if s.nextLevel != "" {
-		o.Isolation = s.nextLevel
-	}
-	if s.fence {
-		o.Isolation = "SERIALIZABLE"
-	}
-	if !o.ReadOnly && !o.ReadWrite {
-		o.ReadOnly, o.ReadWrite = s.nextAccess == "READ ONLY", s.nextAccess == "READ WRITE"
-		if s.nextAccess == "" {
-			o.ReadOnly = s.readOnly
-		}
-	}
-	if b := s.gen.base[s.database]; b != nil && b.conf.Transaction == "single" {
-		o.Mode = backend.TxSingle
-	}
-	o.Pinned, o.Unpinned = s.pinned, s.lostPin
-	s.nextLevel, s.nextAccess = "", ""
-	return o
-}
-
-// endTx forgets the transaction; s.tx has been committed or rolled back.
-func (s *Session) endTx() {
-	s.tx, s.waiting = nil, false
-	s.txOpt = backend.TxOptions{}
-	s.trackEnd()
-}
-
-// commitOpen commits the open transaction, if there is one.
-func (s *Session) commitOpen() error {
-	if s.tx == nil {
-		return nil
-	}
-	ctx, cancel := s.context()
-	defer cancel()
-	tx := s.tx
-	err := tx.Commit(ctx)
-	s.endTx()
-	if errors.Is(err, backend.ErrOutcomeUnknown) {
-		return &errClose{err}
-	}
-	return err
-}
-
-// rollbackOpen rolls the open transaction back, if there is one.
-func (s *Session) rollbackOpen() {
-	if s.tx == nil {
-		return
-	}
-	ctx, cancel := s.context()
-	defer cancel()
-	_ = s.tx.Rollback(ctx)
-	s.endTx()
-}
-
-// settle ends a transaction that was the statement's own (autocommit), before
-// the client is told how the statement went.
-func (s *Session) settle(failed bool) error {
-	if !s.ownTx {
-		return nil
-	}
-	s.ownTx = false
-	if failed {
-		s.rollbackOpen()
-		return nil
-	}
-	return s.commitOpen()
 }
 
 // place is where target t of a plan runs.
@@ -641,110 +505,12 @@ func (s *Session) sendOnly(c *backend.Conn, need *backend.Need, plan *router.Pla
 	return c.SendExecute(need, st, ps.args(t, len(st.Params)))
 }
 
-// afterwards notes what the session remembers of a statement that went well,
-// asking the connection while it is still ours (rule D7).
-func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *relayed) error {
-	s.warned, s.errored = r.ok.Warnings, 0
-	s.warnings = s.warnings[:0]
-	if r.set {
-		s.facts.RowCount = -1
-		s.facts.FoundRows = r.rows
-	} else {
-		s.facts.RowCount = int64(r.ok.AffectedRows)
-		s.facts.FoundRows = 0
-	}
-	if r.ok.Warnings > 0 {
-		rows, err := c.Query(showWarnings, warningsMax)
-		if err != nil {
-			return err
-		}
-		s.addWarnings(rows, p)
-	}
-	if plan.Load != nil {
-		if err := s.loadVariables(c, plan.Load, true); err != nil {
-			return err
-		}
-	}
-	if plan.FoundRows {
-		rows, err := c.Query(foundRows, 1)
-		if err != nil {
-			return err
-		}
-		s.facts.FoundRows = parseUint(rows[0][0])
-	}
-	if plan.SetsID {
-		rows, err := c.Query("SELECT LAST_INSERT_ID() LIMIT 1", 1)
-		if err != nil {
-			return err
-		}
-		s.facts.LastInsertID = parseUint(rows[0][0])
-	}
-	if r.ok.InsertID != 0 && (plan.IDs == nil || plan.AutoIncrement) {
-		if plan.GeneratesID {
-			s.facts.LastInsertID = r.ok.InsertID
-		} else {
-			rows, err := c.Query("SELECT LAST_INSERT_ID() LIMIT 1", 1)
-			if err != nil {
-				return err
-			}
-			if id := parseUint(rows[0][0]); id != 0 {
-				s.facts.LastInsertID = id
-			}
-		}
-	}
-	return nil
-}
-
 // showWarnings asks for the warnings of the statement before. The LIMIT keeps
 // the session's sql_select_limit out.
 const (
 	showWarnings = "SHOW WARNINGS LIMIT 65536"
 	warningsMax  = 1 << 16
 )
-
-// keepAssigned takes over the user variables that a statement assigned, while
-// its connection is still ours.
-func (s *Session) keepAssigned(c *backend.Conn, plan *router.Plan) error {
-	if len(plan.Assigns) == 0 {
-		return nil
-	}
-	names := make([]string, len(plan.Assigns))
-	for i, v := range plan.Assigns {
-		names[i] = userName(v)
-	}
-	c.Tainted = c.Tainted || !s.isPinned(c)
-	got, err := readUserVariables(c, names)
-	if err != nil {
-		return err
-	}
-	has := c.Vars().With(got...)
-	s.setVars(s.vars.With(got...))
-	if has.Equal(s.vars) {
-		has = s.vars
-	}
-	c.SetVars(has)
-	c.Tainted = s.isPinned(c)
-	return nil
-}
-
-// addWarnings takes rows of a SHOW WARNINGS at p over. What the servers say of
-// the text itself each shard says: it is taken once. How many were left out is
-// returned.
-func (s *Session) addWarnings(rows [][][]byte, p *place) (left int) {
-	for _, r := range rows {
-		if len(r) < 3 {
-			continue
-		}
-		code := uint16(parseUint(r[1]))
-		w := warning{string(r[0]), code, logicalText(code, string(r[2]), p.schema, p.database)}
-		if ofText(code) && slices.Contains(s.warnings, w) {
-			left++
-			continue
-		}
-		s.warnings = append(s.warnings, w)
-	}
-	return left
-}
 
 // ofText tells whether a warning comes from reading a statement's text, and not
 // from its rows: deprecated syntax, character sets and the like.

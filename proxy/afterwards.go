@@ -1,0 +1,106 @@
+package proxy
+
+import (
+	"slices"
+
+	"braid/backend"
+	"braid/router"
+)
+
+// afterwards notes what the session remembers of a statement that went well,
+// asking the connection while it is still ours (rule D7).
+func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *relayed) error {
+	s.warned, s.errored = r.ok.Warnings, 0
+	s.warnings = s.warnings[:0]
+	if r.set {
+		s.facts.RowCount = -1
+		s.facts.FoundRows = r.rows
+	} else {
+		s.facts.RowCount = int64(r.ok.AffectedRows)
+		s.facts.FoundRows = 0
+	}
+	if r.ok.Warnings > 0 {
+		rows, err := c.Query(showWarnings, warningsMax)
+		if err != nil {
+			return err
+		}
+		s.addWarnings(rows, p)
+	}
+	if plan.Load != nil {
+		if err := s.loadVariables(c, plan.Load, true); err != nil {
+			return err
+		}
+	}
+	if plan.FoundRows {
+		rows, err := c.Query(foundRows, 1)
+		if err != nil {
+			return err
+		}
+		s.facts.FoundRows = parseUint(rows[0][0])
+	}
+	if plan.SetsID {
+		rows, err := c.Query("SELECT LAST_INSERT_ID() LIMIT 1", 1)
+		if err != nil {
+			return err
+		}
+		s.facts.LastInsertID = parseUint(rows[0][0])
+	}
+	if r.ok.InsertID != 0 && (plan.IDs == nil || plan.AutoIncrement) {
+		if plan.GeneratesID {
+			s.facts.LastInsertID = r.ok.InsertID
+		} else {
+			rows, err := c.Query("SELECT LAST_INSERT_ID() LIMIT 1", 1)
+			if err != nil {
+				return err
+			}
+			if id := parseUint(rows[0][0]); id != 0 {
+				s.facts.LastInsertID = id
+			}
+		}
+	}
+	return nil
+}
+
+// keepAssigned takes over the user variables that a statement assigned, while
+// its connection is still ours.
+func (s *Session) keepAssigned(c *backend.Conn, plan *router.Plan) error {
+	if len(plan.Assigns) == 0 {
+		return nil
+	}
+	names := make([]string, len(plan.Assigns))
+	for i, v := range plan.Assigns {
+		names[i] = userName(v)
+	}
+	c.Tainted = c.Tainted || !s.isPinned(c)
+	got, err := readUserVariables(c, names)
+	if err != nil {
+		return err
+	}
+	has := c.Vars().With(got...)
+	s.setVars(s.vars.With(got...))
+	if has.Equal(s.vars) {
+		has = s.vars
+	}
+	c.SetVars(has)
+	c.Tainted = s.isPinned(c)
+	return nil
+}
+
+// addWarnings takes rows of a SHOW WARNINGS at p over. What the servers say of
+// the text itself each shard says: it is taken once. How many were left out is
+// returned.
+func (s *Session) addWarnings(rows [][][]byte, p *place) (left int) {
+	for _, r := range rows {
+		if len(r) < 3 {
+			continue
+		}
+		code := uint16(parseUint(r[1]))
+		w := warning{string(r[0]), code, logicalText(code, string(r[2]), p.schema, p.database)}
+		if ofText(code) && slices.Contains(s.warnings, w) {
+			left++
+			continue
+		}
+		s.warnings = append(s.warnings, w)
+	}
+	return left
+}

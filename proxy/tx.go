@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"errors"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"braid/backend"
+	"braid/router"
+)
+
+// ready opens the transaction that autocommit=0 wants, and refuses what a
+// transaction that is over refuses (rule T4).
+func (s *Session) ready(plan *router.Plan) error {
+	if s.tx != nil {
+		if s.waiting && !plan.NoTables {
+			s.waiting = false
+			s.txOpt = s.nextOptions(backend.TxOptions{})
+			s.tx.Reconsider(s.txOpt)
+		}
+		return s.usable()
+	}
+	if !s.autocommit && !plan.NoTables {
+		s.beginTx(backend.TxOptions{})
+	}
+	return nil
+}
+
+// usable refuses what a lost transaction refuses.
+func (s *Session) usable() error {
+	switch s.tx.State() {
+	case backend.TxActive:
+		return nil
+	case backend.TxUnknown:
+		return &errClose{backend.ErrOutcomeUnknown}
+	}
+	return s.tx.Refusal()
+}
+
+// noteEnd forgets a transaction that a node has ended, as after a deadlock: the
+// session goes on without one. A lost one stays until the client ends it (T4).
+func (s *Session) noteEnd() {
+	if s.tx != nil && !s.ownTx && s.tx.State() == backend.TxEnded {
+		s.endTx()
+	}
+}
+
+// once tells whether a statement outside a transaction must be one of its own
+// because of a one-shot SET TRANSACTION.
+func (s *Session) once(plan *router.Plan) bool {
+	return s.tx == nil && !plan.NoTables && (s.nextLevel != "" || s.nextAccess != "")
+}
+
+// alone runs a statement as a transaction of its own: f answers the client, so
+// it is given no chance to until the transaction is committed: its answer stays
+// in the session until then.
+func (s *Session) alone(plan *router.Plan, o backend.TxOptions, f func() error) error {
+	level, access, failed := s.nextLevel, s.nextAccess, s.failed
+	s.beginTx(o)
+	s.ownTx = true
+	defer func() { s.ownTx = false }()
+	err := f()
+	if s.failed != failed && len(s.warnings) > 0 && beforeEngine(s.warnings[0].code) {
+		s.nextLevel, s.nextAccess = level, access
+	}
+	return err
+}
+
+// beginTx opens a transaction with what the client said for the next one.
+func (s *Session) beginTx(o backend.TxOptions) {
+	s.txOpt = s.nextOptions(o)
+	s.tx = s.srv.tx.Begin(s.txOpt)
+}
+
+// nextOptions completes o by what the client said for the next transaction,
+// which is used up by that.
+func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
+	o.Session, o.FoundRows = s.id, s.caps&gomysql.CLIENT_FOUND_ROWS != 0
+	if s.nextLevel != "" {
+		o.Isolation = s.nextLevel
+	}
+	if s.fence {
+		o.Isolation = "SERIALIZABLE"
+	}
+	if !o.ReadOnly && !o.ReadWrite {
+		o.ReadOnly, o.ReadWrite = s.nextAccess == "READ ONLY", s.nextAccess == "READ WRITE"
+		if s.nextAccess == "" {
+			o.ReadOnly = s.readOnly
+		}
+	}
+	if b := s.gen.base[s.database]; b != nil && b.conf.Transaction == "single" {
+		o.Mode = backend.TxSingle
+	}
+	o.Pinned, o.Unpinned = s.pinned, s.lostPin
+	s.nextLevel, s.nextAccess = "", ""
+	return o
+}
+
+// endTx forgets the transaction; s.tx has been committed or rolled back.
+func (s *Session) endTx() {
+	s.tx, s.waiting = nil, false
+	s.txOpt = backend.TxOptions{}
+	s.trackEnd()
+}
+
+// commitOpen commits the open transaction, if there is one.
+func (s *Session) commitOpen() error {
+	if s.tx == nil {
+		return nil
+	}
+	ctx, cancel := s.context()
+	defer cancel()
+	tx := s.tx
+	err := tx.Commit(ctx)
+	s.endTx()
+	if errors.Is(err, backend.ErrOutcomeUnknown) {
+		return &errClose{err}
+	}
+	return err
+}
+
+// rollbackOpen rolls the open transaction back, if there is one.
+func (s *Session) rollbackOpen() {
+	if s.tx == nil {
+		return
+	}
+	ctx, cancel := s.context()
+	defer cancel()
+	_ = s.tx.Rollback(ctx)
+	s.endTx()
+}
+
+// settle ends a transaction that was the statement's own (autocommit), before
+// the client is told how the statement went.
+func (s *Session) settle(failed bool) error {
+	if !s.ownTx {
+		return nil
+	}
+	s.ownTx = false
+	if failed {
+		s.rollbackOpen()
+		return nil
+	}
+	return s.commitOpen()
+}
