@@ -11,7 +11,7 @@ E2E = ./tests/...
 # A module of its own (docs/decisions/0003-demo-module.md); its go.mod follows Braid's by itself.
 DEMO = cmd/braid-demo
 
-.PHONY: help build demo check fmt vet staticcheck unit servers test difftest fuzzdiff bench bench-gate long bank clean
+.PHONY: help build demo check fmt vet staticcheck unit servers test difftest fuzzdiff fuzz bench bench-gate long bank clean
 
 help: ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | column -t -s "$$(printf '\t')"
@@ -72,11 +72,20 @@ bench: bin/bench ## Braid beside haproxy on null servers, against the goals (5 m
 bench-gate: bin/bench ## fails when a point select costs more than 2.2 times haproxy's CPU
 	bin/bench -braid bin/braid -only points -conns 16 -gate $(BENCH)
 
+FUZZTIME ?= 1m
+fuzz: ## each fuzz target for FUZZTIME; their corpora run in every make check
+	@for package in ./conf ./internal/mysql ./proxy ./router; do \
+		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz'); do \
+			echo "$$package $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package || exit 1; \
+		done; \
+	done
+
 long: servers bin/bench ## the sizes of the issues: sysbench, TPC-C, 50 crashes on each flavour, the benchmark's gate (1 hour)
 	$(GO) test -count=1 -timeout 1h -v ./tests/difftest -run TestRandomStatements -random 5000
 	$(GO) test -count=1 -timeout 3h -v ./tests/workload -long
 	$(GO) test -count=1 -timeout 1h -v ./tests/schema -run TestRandomWrites -writes 10000
 	$(GO) test -race -count=1 -timeout 1h -v ./tests/session -steps 100000
+	$(MAKE) fuzz FUZZTIME=10m
 	bin/bench -braid bin/braid -gate $(BENCH)
 
 # Money moves over four shards while nodes, connections and Braid are killed.

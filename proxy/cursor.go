@@ -90,7 +90,7 @@ func (s *Session) announceCursor(ps *prepared, kept *mysql.Conn) error {
 // comFetch answers COM_STMT_FETCH: so many rows of a cursor.
 func (s *Session) comFetch(payload []byte) error {
 	id := stmtID(payload)
-	ps := s.stmts[id]
+	ps := s.stmt(id)
 	if ps == nil && (len(payload) >= 8 || s.mariadb()) {
 		return s.fail(s.unknownStmt(id, "mysqld_stmt_fetch"))
 	}

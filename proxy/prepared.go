@@ -68,6 +68,7 @@ const preparedMax = 16382
 // comPrepare answers COM_STMT_PREPARE. The statement is planned here, and a
 // node is asked to prepare the client's text, for the metadata.
 func (s *Session) comPrepare(textBytes []byte) error {
+	s.latest = nil
 	s.srv.stats.statements.Add(1)
 	if len(s.stmts) >= preparedMax {
 		return s.fail(mysql.Errorf(1461, "Can't create more than max_prepared_stmt_count statements (current value: %d)", preparedMax))
@@ -83,7 +84,7 @@ func (s *Session) comPrepare(textBytes []byte) error {
 	if s.stmts == nil {
 		s.stmts = map[uint32]*prepared{}
 	}
-	s.stmts[ps.id] = ps
+	s.stmts[ps.id], s.latest = ps, ps
 	head := []byte{0}
 	head = binary.LittleEndian.AppendUint32(head, ps.id)
 	head = binary.LittleEndian.AppendUint16(head, uint16(len(columns)))
@@ -230,11 +231,23 @@ func (s *Session) describeOn(p *place, text []byte) (params, columns []mysql.Col
 	}
 }
 
+// latestID is, on MariaDB, the statement prepared last: clients send an execution
+// behind a PREPARE before they know its id.
+const latestID = 1<<32 - 1
+
+// stmt is the prepared statement of that id, nil when there is none.
+func (s *Session) stmt(id uint32) *prepared {
+	if id == latestID && s.mariadb() {
+		return s.latest
+	}
+	return s.stmts[id]
+}
+
 // comExecute answers COM_STMT_EXECUTE.
 func (s *Session) comExecute(payload []byte) error {
 	s.srv.stats.statements.Add(1)
 	id := stmtID(payload)
-	ps := s.stmts[id]
+	ps := s.stmt(id)
 	if ps == nil && len(payload) >= 9 {
 		return s.fail(s.unknownStmt(id, "mysqld_stmt_execute"))
 	}
@@ -354,9 +367,12 @@ func (ex *execution) args(t *router.Target, n int) []byte {
 }
 
 func (s *Session) comClose(payload []byte) {
-	if ps := s.stmts[stmtID(payload)]; ps != nil {
+	if ps := s.stmt(stmtID(payload)); ps != nil {
 		ps.closeCursor()
 		delete(s.stmts, ps.id)
+		if s.latest == ps {
+			s.latest = nil
+		}
 	}
 }
 
@@ -368,11 +384,11 @@ func (s *Session) closeStatements() {
 	for _, ps := range s.stmts {
 		ps.closeCursor()
 	}
-	s.stmts, s.named = nil, nil
+	s.stmts, s.named, s.latest = nil, nil, nil
 }
 
 func (s *Session) comReset(payload []byte) error {
-	ps := s.stmts[stmtID(payload)]
+	ps := s.stmt(stmtID(payload))
 	if ps == nil {
 		return s.fail(s.unknownStmt(stmtID(payload), "mysqld_stmt_reset"))
 	}
@@ -384,7 +400,7 @@ func (s *Session) comReset(payload []byte) error {
 // comLongData collects a parameter's value; it has no answer, and what is
 // wrong with it shows at the execution.
 func (s *Session) comLongData(payload []byte) {
-	ps := s.stmts[stmtID(payload)]
+	ps := s.stmt(stmtID(payload))
 	if ps == nil || len(payload) < 6 {
 		return
 	}

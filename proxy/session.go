@@ -80,6 +80,7 @@ type Session struct {
 	failed uint64       // statements answered with an error
 	loads  *router.Load // the LOAD DATA LOCAL under way on one shard; nil: none
 	behind []byte       // the statements behind the one under way, of the same command
+	latest *prepared    // the last COM_STMT_PREPARE's; nil when it failed
 	// trackedTx says that the client was told of a transaction that it began.
 	trackedTx bool
 	again     bool // nothing of the answer is written: after a deadlock the statement may be tried again

@@ -491,6 +491,18 @@ func (j *setJob) notSet(c *backend.Conn, refused *mysql.Error) error {
 	return refused
 }
 
+// pairOf are the two variables of which each follows the other, nil for a name
+// that is neither.
+func pairOf(name string) []string {
+	switch name {
+	case "character_set_connection", "collation_connection":
+		return []string{"character_set_connection", "collation_connection"}
+	case "character_set_server", "collation_server":
+		return []string{"character_set_server", "collation_server"}
+	}
+	return nil
+}
+
 // readBack reads what the variables asked for have become. sure says that
 // their literals may be remembered.
 func (j *setJob) readBack(c *backend.Conn, sure bool) error {
@@ -501,10 +513,7 @@ func (j *setJob) readBack(c *backend.Conn, sure bool) error {
 			users = append(users, a.name)
 		default:
 			systems = append(systems, a.name)
-			if a.name == "character_set_connection" || a.name == "collation_connection" {
-				// Each of the two follows the other.
-				systems = append(systems, "character_set_connection", "collation_connection")
-			}
+			systems = append(systems, pairOf(a.name)...)
 		}
 	}
 	got, err := readUserVariables(c, users)
@@ -539,7 +548,7 @@ func (j *setJob) readBack(c *backend.Conn, sure bool) error {
 	}
 	if sure {
 		for _, a := range j.asked {
-			if a.key == (setKey{}) || a.name == "character_set_connection" || a.name == "collation_connection" {
+			if a.key == (setKey{}) || pairOf(a.name) != nil {
 				continue
 			}
 			for _, v := range read {

@@ -52,7 +52,7 @@ func treat(name string) treatment {
 		"skip_replication", "sql_log_bin", "sql_log_off", "sql_require_primary_key", "transaction_write_set_extraction", "wsrep_on", "wsrep_osu_method", "xa_detach_on_prepare":
 		return privileged
 	case
-		"character_set_database", "character_set_server", "collation_database", "collation_server", // a USE changes the first two behind the client's back
+		"character_set_database", "collation_database", // a USE changes them behind the client's back
 		"insert_id", "rand_seed1", "rand_seed2": // used up by one statement on one connection
 		return unsupported
 	}

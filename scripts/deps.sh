@@ -21,8 +21,29 @@ missing() {
 	done
 }
 
-want=$(missing | tr '\n' ' ')
+# Drivers of the matrix (tests/drivers): a test whose driver is missing skips and says so.
+drivers="python3-pymysql python3-mysqldb libmariadb-java libdbd-mysql-perl libdbd-mariadb-perl php-cli php-mysql"
+missing_drivers() {
+	command -v dpkg >/dev/null || return
+	for name in $drivers; do
+		dpkg -s "$name" >/dev/null 2>&1 || echo "$name"
+	done
+	command -v java >/dev/null || echo default-jdk-headless
+	command -v npm >/dev/null || echo npm
+}
+
+want=$({ missing; missing_drivers; } | tr '\n' ' ')
+# node.js's drivers come from npm, into the cache.
+modules() {
+	local folder=${BRAID_CACHE:-/var/cache/braid}/npm
+	command -v npm >/dev/null || return
+	[ -d "$folder/node_modules/mysql2" ] && [ -d "$folder/node_modules/mariadb" ] && return
+	mkdir -p "$folder" && npm install --silent --no-audit --no-fund --prefix "$folder" mysql2 mariadb >/dev/null 2>&1 ||
+		echo "deps: npm could not install mysql2 and mariadb" >&2
+}
+
 if [ -z "$want" ]; then
+	modules
 	echo "deps: nothing to install"
 	exit 0
 fi
@@ -47,5 +68,6 @@ else
 	fi
 	rm -f "$log"
 fi
+modules
 command -v mariadbd >/dev/null || exit 3
 exit 0
