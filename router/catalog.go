@@ -11,9 +11,11 @@ import (
 
 // TableInfo is one table or view as a node's information_schema describes it.
 type TableInfo struct {
-	Name    string
-	View    bool
-	Columns []Column // in order of position
+	Name string
+	View bool
+	// Definition is a view's SELECT, as the node prints it; "" when it may not be read.
+	Definition string
+	Columns    []Column // in order of position
 
 	keys    []uniqueKey
 	foreign []foreignKey
@@ -190,6 +192,12 @@ func (b *builder) table(name string, busy map[string]bool) error {
 	c := b.configured(name)
 	if !listed {
 		p, c = b.unlisted(t, b.on[name])
+		if t.View && len(b.db.Shards) > 1 {
+			var err error
+			if p, err = b.view(info, b.on[name], busy); err != nil {
+				return err
+			}
+		}
 	}
 	t.Kind, t.Shard = p.Kind, p.Shard
 	if t.Kind != Single && len(b.on[name]) != len(b.db.Shards) {
@@ -265,9 +273,6 @@ func (b *builder) unlisted(t *Table, on []int) (Placement, *conf.Table) {
 		key = t.Primary[0]
 	case len(t.Uniques) > 0:
 		key = t.Uniques[0][0]
-	}
-	if t.View && len(on) == len(b.db.Shards) {
-		return Placement{Kind: Global}, nil // views are made on every shard when their tables are global
 	}
 	if b.conf.Default != "hash" || key < 0 || t.View || len(on) < len(b.db.Shards) || !t.allHold(key) {
 		return Placement{Kind: Single, Shard: on[0]}, nil
