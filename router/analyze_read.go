@@ -168,7 +168,9 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 		return planned{plan: p}, nil
 	}
 	if body.several == nil {
-		body.list = f.splitList(&body.sources[0], body.scatter.text)
+		if plainColumns(f, sel) {
+			body.list = f.splitList(&body.sources[0], body.scatter.text)
+		}
 	}
 	if body.several != nil {
 		var why *mysql.Error
@@ -177,6 +179,31 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 		}
 	}
 	return planned{plan: p}, nil
+}
+
+// plainColumns tells whether a SELECT gives columns of one table as they are.
+// Only then may shards get lists of different lengths: the plan that a server
+// makes of a list, one row by its key for one value, decides types and flags of
+// everything else.
+func plainColumns(f *found, sel *ast.SelectStmt) bool {
+	if len(f.refs) != 1 || len(f.blocks) != 1 || f.blocks[0].derived > 0 || sel.GroupBy != nil || sel.Distinct {
+		return false
+	}
+	for _, field := range sel.Fields.Fields {
+		if _, ok := field.Expr.(*ast.ColumnNameExpr); !ok && field.WildCard == nil {
+			return false
+		}
+	}
+	if sel.OrderBy != nil {
+		for _, by := range sel.OrderBy.Items {
+			switch by.Expr.(type) {
+			case *ast.ColumnNameExpr, *ast.PositionExpr:
+			default:
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // oneShard tells whether all sources are single tables on one shard.
