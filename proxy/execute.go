@@ -362,6 +362,9 @@ func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) 
 		if err != nil {
 			return s.lost(c, plan, &p, err)
 		}
+		if plan.Verb == "CALL" {
+			s.pin(c, pinProgram) // also after an error: what it did before stays
+		}
 		if r.err != nil {
 			return s.answerError(c, plan, &p, r.err)
 		}

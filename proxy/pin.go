@@ -17,11 +17,12 @@ const (
 	pinLock      pinReason = 1 << iota // GET_LOCK()
 	pinTables                          // LOCK TABLES
 	pinTemporary                       // temporary tables
+	pinProgram                         // what a stored program may have left: variables, temporary tables
 )
 
 func (r pinReason) String() string {
 	var out []string
-	for bit, name := range []string{"user locks", "locked tables", "temporary tables"} {
+	for bit, name := range []string{"user locks", "locked tables", "temporary tables", "a stored program ran"} {
 		if r&(1<<bit) != 0 {
 			out = append(out, name)
 		}
