@@ -70,6 +70,7 @@ type found struct {
 	windows    []*ast.WindowFuncExpr
 	functions  map[string]bool
 	aggregates map[*block][]*ast.AggregateFuncExpr
+	foreign    bool // a subquery's aggregate is one of a query around it
 	locking    bool
 	temporary  bool   // a temporary table is named
 	locks      bool   // GET_LOCK and its like
@@ -134,6 +135,7 @@ func (f *found) Enter(n ast.Node) (ast.Node, bool) {
 		if len(f.stack) > 0 {
 			b := f.stack[len(f.stack)-1]
 			f.aggregates[b] = append(f.aggregates[b], n)
+			f.foreign = f.foreign || f.aggregatesOuter(b, n)
 		}
 	case *ast.WindowFuncExpr:
 		f.windows = append(f.windows, n)
@@ -459,6 +461,34 @@ func (f *found) columnOf(b *block, e ast.ExprNode) place {
 	return place{}
 }
 
+// aggregatesOuter tells whether an aggregate written in b is one of a block
+// around it, because all columns in it are that block's.
+func (f *found) aggregatesOuter(b *block, a *ast.AggregateFuncExpr) bool {
+	outer, own := false, false
+	a.Accept(walk(func(n ast.Node) bool {
+		if c, ok := n.(*ast.ColumnNameExpr); ok {
+			if p := f.resolve(b, c.Name); p.ref == nil || p.ref.block == b {
+				own = true
+			} else {
+				outer = true
+			}
+		}
+		return true
+	}))
+	return outer && !own
+}
+
+// nullExtends tells whether an outer join of the block can make a row of NULLs
+// of the ref's.
+func (b *block) nullExtends(r *ref) bool {
+	for _, j := range b.joins {
+		if contains(j.inner, r) {
+			return true
+		}
+	}
+	return false
+}
+
 // root is the representative of the columns that are equal to c.
 func (b *block) root(c place) place {
 	for {
@@ -505,7 +535,7 @@ func (f *found) linkAll() {
 	for n, value := range f.inValue {
 		sel := n.(*ast.SelectStmt)
 		b := f.owner[sel]
-		if b == nil || b.parent == nil || sel.GroupBy != nil || sel.Limit != nil || sel.Having != nil || len(sel.Fields.Fields) != 1 {
+		if b == nil || b.parent == nil || len(f.aggregates[b]) > 0 || sel.GroupBy != nil || sel.Limit != nil || sel.Having != nil || len(sel.Fields.Fields) != 1 {
 			continue
 		}
 		if e := sel.Fields.Fields[0].Expr; e != nil {

@@ -244,10 +244,7 @@ func (f *found) gatherConds(s *gatherSource, refs []*ref, sources []source) {
 // null-extends the reference, and of the ON of the outer join that does. Only
 // plain comparisons with values are pushed.
 func (f *found) pushed(r *ref) template {
-	nullable := false
-	for _, j := range r.block.joins {
-		nullable = nullable || contains(j.inner, r)
-	}
+	nullable := r.block.nullExtends(r)
 	var out template
 	for _, set := range r.block.sets {
 		if set.narrows == nil && nullable || set.narrows != nil && !contains(set.narrows, r) {
@@ -279,7 +276,13 @@ func (f *found) pushable(r *ref, e ast.ExprNode) (template, bool) {
 		if c.ref != r {
 			return nil, false
 		}
-		return template{}.add(quoteIdent(r.table.Columns[c.col].Name)), true
+		col := &r.table.Columns[c.col]
+		if col.DataType == "timestamp" || col.DataType == "time" {
+			// Rows are read in another time zone than the statement's, and what
+			// value or date these mean depends on it.
+			return nil, false
+		}
+		return template{}.add(quoteIdent(col.Name)), true
 	}
 	value := func(e ast.ExprNode) (template, bool) {
 		o, ok := f.operand(e, false)

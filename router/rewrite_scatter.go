@@ -95,6 +95,8 @@ func newScatter(f *found, sel *ast.SelectStmt, r *ref, base []edit) (*scatter, *
 		return nil, refuse("SELECT ... INTO over several shards")
 	case len(f.assigns) > len(f.shape.vars):
 		return nil, refuse("assigning user variables in a statement over several shards")
+	case f.foreign:
+		return nil, refuse("an aggregate in a subquery over rows of the query around it, over several shards")
 	case sel.CalcFoundRows && (sel.Distinct || sel.GroupBy != nil || len(f.aggregates[b]) > 0):
 		return nil, refuse("SQL_CALC_FOUND_ROWS of a grouped or DISTINCT statement over several shards")
 	case sel.GroupBy != nil && sel.GroupBy.Rollup:
@@ -169,7 +171,10 @@ func (x *scatterer) windows(r *ref) *mysql.Error {
 		var cols []place
 		if w.Spec.PartitionBy != nil {
 			for _, p := range w.Spec.PartitionBy.Items {
-				cols = append(cols, x.f.columnOf(x.b, p.Expr))
+				// A column that an outer join null-extends is NULL on every shard.
+				if c := x.f.columnOf(x.b, p.Expr); !x.b.nullExtends(c.ref) {
+					cols = append(cols, c)
+				}
 			}
 		}
 		if !x.coverKey(cols, r) {
@@ -199,16 +204,12 @@ func (x *scatterer) groupsOnOneShard(groups []item, r *ref) bool {
 		cols = append(cols, groups[i].col)
 	}
 	// A key that an outer join null-extends is NULL on every shard.
-	for _, j := range x.b.joins {
-		if contains(j.inner, r) {
-			return false
-		}
+	if x.b.nullExtends(r) {
+		return false
 	}
 	for _, c := range cols {
-		for _, j := range x.b.joins {
-			if contains(j.inner, c.ref) {
-				return false
-			}
+		if x.b.nullExtends(c.ref) {
+			return false
 		}
 	}
 	return len(groups) > 0 && x.coverKey(cols, r)
