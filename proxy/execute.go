@@ -174,12 +174,12 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 			return s.failErr(err)
 		}
 		if s.fence && s.tx == nil && !plan.Writer {
-			return s.fenced(plan, ps)
+			return s.fenced(plan, q, ps)
 		}
 		if s.once(plan) || plan.Writer && s.tx == nil {
-			return s.alone(plan, backend.TxOptions{}, func() error { return s.runScatter(plan, ps) })
+			return s.alone(plan, backend.TxOptions{}, func() error { return s.scatterOrGather(plan, q, ps) })
 		}
-		return s.runScatter(plan, ps)
+		return s.scatterOrGather(plan, q, ps)
 	default:
 		if s.tx == nil {
 			return s.alone(plan, backend.TxOptions{}, func() error { return s.runWrite(plan, ps) })
@@ -519,7 +519,7 @@ const (
 // from its rows: deprecated syntax, character sets and the like.
 func ofText(code uint16) bool {
 	switch code {
-	case 1287, 1681, 3719, 3720, 3778, 3090:
+	case 1052, 1287, 1681, 3719, 3720, 3778, 3090:
 		return true
 	}
 	return false

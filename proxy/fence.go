@@ -51,12 +51,12 @@ func isDeadlock(err error) bool {
 // fenced runs a read on several shards behind the fence, as a transaction of its
 // own. On one server a SELECT under autocommit never ends in a deadlock, so it is
 // tried again when it was the victim of one; the older it gets, the less it will be.
-func (s *Session) fenced(plan *router.Plan, ps *execution) error {
+func (s *Session) fenced(plan *router.Plan, q *router.Query, ps *execution) error {
 	defer func() { s.again = false }()
 	began := time.Now()
 	for {
 		s.again = time.Since(began) < fencePatience && !s.isStopped()
-		err := s.alone(plan, backend.TxOptions{Since: began}, func() error { return s.runScatter(plan, ps) })
+		err := s.alone(plan, backend.TxOptions{Since: began}, func() error { return s.scatterOrGather(plan, q, ps) })
 		if err != errAgain {
 			return err
 		}

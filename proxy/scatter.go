@@ -100,7 +100,7 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		if row, err = out.Next(); err != nil && err != io.EOF {
 			return s.scatterFailed(parts, plan, nil, err)
 		}
-		s.again = false
+		s.again, s.gathers = false, false
 		if err := s.writeColumns(cols, 0); err != nil {
 			s.giveUpParts(parts, plan)
 			return err
@@ -132,6 +132,43 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		return s.endInto(plan, into, n, text)
 	}
 	return s.writeEnd(0, s.warned)
+}
+
+// errGather is a scattered read that failed before its client was told anything,
+// in a way in which a gathered one would not.
+var errGather = errors.New("the shards' answers cannot be merged: the statement may be gathered")
+
+// scatterOrGather runs a read on several shards. What their answers show to be
+// no case for a merge is begun again as a gather: a sort by text in a collation
+// that only a server knows, more rows than a sort may hold, and an expression
+// that fails on a row which one server would not have looked at, since its page
+// ended before.
+func (s *Session) scatterOrGather(plan *router.Plan, q *router.Query, ps *execution) error {
+	s.gathers = plan.MayGather(q)
+	err := s.runScatter(plan, ps)
+	s.gathers = false
+	if err != errGather {
+		return err
+	}
+	plan.BindGather(q, &s.route)
+	s.srv.stats.gathered.Add(1)
+	return s.runGather(plan, ps)
+}
+
+// gatherable tells whether a scattered read's error says nothing of what a
+// gathered one would answer: Braid's own refusal, or an expression's failure.
+func gatherable(err error) bool {
+	var e *mysql.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	switch e.Code {
+	case gomysql.ER_NOT_SUPPORTED_YET, gomysql.ER_OUT_OF_SORTMEMORY,
+		gomysql.ER_DATA_OUT_OF_RANGE, gomysql.ER_SUBQUERY_NO_1_ROW, gomysql.ER_TRUNCATED_WRONG_VALUE, gomysql.ER_WRONG_VALUE_FOR_TYPE:
+		return true
+	}
+	// JSON and regular expressions over a row's value.
+	return e.Code >= 3140 && e.Code <= 3158 || e.Code >= 3685 && e.Code <= 3699 || e.Code == 1139
 }
 
 // logicalColumn puts the database's name for the shard's into a column.
@@ -504,6 +541,13 @@ func (s *Session) scatterFailed(parts []part, plan *router.Plan, at *part, err e
 				break
 			}
 		}
+	}
+	if s.gathers && gatherable(err) && !isPrefix(err) {
+		if at != nil {
+			at.ended = true
+		}
+		s.giveUpParts(parts, plan)
+		return errGather
 	}
 	inTx := s.tx != nil && !plan.NoTables
 	told := err

@@ -83,6 +83,7 @@ type Session struct {
 	latest *prepared    // the last COM_STMT_PREPARE's; nil when it failed
 	// trackedTx says that the client was told of a transaction that it began.
 	trackedTx bool
+	gathers   bool // nothing of the answer is written: what cannot be merged may be gathered
 	again     bool // nothing of the answer is written: after a deadlock the statement may be tried again
 	ownTx     bool // the open transaction is the statement's own (autocommit)
 	// waiting says that the transaction is there for its savepoints only: under

@@ -168,6 +168,7 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 		return planned{plan: p}, nil
 	}
 	if body.several == nil {
+		body.otherwise, _ = newGather(f, body.sources, stmt)
 		if plainColumns(f, sel) {
 			body.list = f.splitList(&body.sources[0], body.scatter.text)
 		}

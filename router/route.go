@@ -71,7 +71,10 @@ type readBody struct {
 	// several is the answer when several shards are needed; nil when they may be.
 	several *mysql.Error
 	gather  *gatherPlan // how several shards' rows meet where they have to; nil: they need not, or cannot
-	list    *listSplit  // the IN list of which each of several shards gets its part; nil: there is none
+	// otherwise is how a scatter's statement is gathered when the shards' rows, once
+	// they are there, cannot be merged; nil: it cannot.
+	otherwise *gatherPlan
+	list      *listSplit // the IN list of which each of several shards gets its part; nil: there is none
 }
 
 // mayScatter tells whether the values may name several shards and whether the
@@ -143,6 +146,19 @@ func (b *readBody) bind(p *Plan, q *Query, r *Route) error {
 	}
 	b.merged(r, w.limit)
 	return nil
+}
+
+// MayGather tells whether a scattered read can be gathered too.
+func (p *Plan) MayGather(q *Query) bool {
+	b, ok := p.body.(*readBody)
+	return ok && b.otherwise != nil && q.Hints.Shard == "" && !q.Hints.Scatter
+}
+
+// BindGather makes a route that gathers out of one that scatters, for a read
+// that MayGather and whose shards' answers cannot be merged after all.
+func (p *Plan) BindGather(q *Query, r *Route) {
+	r.Targets, r.Merge, r.Limit, r.Described = r.Targets[:0], nil, merge.Limit{}, false
+	p.body.(*readBody).otherwise.bind(q, r)
 }
 
 // merged says how the rows of several shards are combined.
