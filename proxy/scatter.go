@@ -43,11 +43,12 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		}
 		ps = nil // its rows do not go to the client
 	}
-	s.found = 0
 	parts, err := s.takeParts(plan)
 	if err != nil {
 		return s.failed1(plan, err)
 	}
+	// Shards of one node that are read one after the other add to these on the way.
+	s.found, s.warnings, s.warned, s.errored = 0, s.warnings[:0], 0, 0
 	own, err := s.ownColumns(&parts[0], plan)
 	if err != nil {
 		return s.scatterFailed(parts, plan, &parts[0], err)
@@ -118,7 +119,6 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 	}
 	s.srv.stats.mergeRows.Add(n)
 	s.facts.RowCount, s.facts.FoundRows = -1, n
-	s.warnings, s.warned, s.errored = s.warnings[:0], 0, 0
 	if err := s.finishParts(parts, plan); err != nil {
 		return s.failed1(plan, err)
 	}
