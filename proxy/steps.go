@@ -66,12 +66,10 @@ func (r *stepRun) run() error {
 		return err
 	}
 	if s.warned > 0 {
-		for _, w := range s.warnings {
-			if r.steps.Strict() && w.level != "Note" {
-				return mysql.Errorf(w.code, "%s", w.message)
-			}
-		}
 		r.warnings = append(r.warnings, s.warnings...)
+		if err := r.strict(); err != nil {
+			return err
+		}
 	}
 	if a.rows == nil {
 		return mysql.ErrMalformed
@@ -84,6 +82,25 @@ func (r *stepRun) run() error {
 		return r.batches(a, appendLiterals, head, ")")
 	}
 	return r.move(a)
+}
+
+// strict is the error that what was warned of while the rows were read is where
+// sql_mode is strict.
+func (r *stepRun) strict() error {
+	if !r.steps.Strict() {
+		return nil
+	}
+	list := r.warnings
+	if err := strictError(list, r.s.mariadb()); err == nil || !r.steps.Conditional {
+		return err
+	}
+	if r.steps.Rows == "" {
+		return nil
+	}
+	if _, err := r.s.carryOut(r.steps.Rows, r.s.vars); err != nil {
+		return err
+	}
+	return strictError(without(list, r.s.warnings), true)
 }
 
 // batches writes the rows of an answer in statements of some length.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/opcode"
 
 	"braid/internal/mysql"
 )
@@ -31,7 +32,7 @@ func (s *shape) from(i int) int {
 // pick plans an UPDATE or DELETE of one sharded table with LIMIT: the primary
 // keys of the rows are read and locked first, in order over all shards. It says
 // why that cannot be.
-func (a *analysis) pick(f *found, b *block, verb string, assigned []int) (*stepsPlan, *mysql.Error) {
+func (a *analysis) pick(f *found, b *block, verb string, form writeForm, assigned []int) (*stepsPlan, *mysql.Error) {
 	no := refuse(verb + " with LIMIT over several shards")
 	if len(b.refs) != 1 || b.derived > 0 || hasReturning(f.shape) {
 		return nil, no
@@ -46,7 +47,8 @@ func (a *analysis) pick(f *found, b *block, verb string, assigned []int) (*steps
 			return nil, refuse("UPDATE of columns of unique keys with LIMIT over several shards")
 		}
 	}
-	p := &stepsPlan{kind: StepsPick, table: t, key: key}
+	p := &stepsPlan{kind: StepsPick, table: t, key: key, ignore: form.ignore}
+	p.conditional = a.flavour == MariaDB && (verb == "DELETE" || form.ordered)
 	s, own := f.shape, sortEdits(f.factEdits())
 	tables, head := a.writeParts(s, verb)
 	rest := s.wordAt(tables[1], "WHERE", "ORDER", "LIMIT")
@@ -187,14 +189,43 @@ func (a *analysis) move(f *found, b *block, stmt *ast.UpdateStmt) (planned, erro
 		p.read = append(p.read.add(","), v...)
 		p.columns = append(p.columns, c.Name)
 	}
-	p.read = append(p.read.add(" FROM "), s.slice(s.from(tables[0]), s.from(tables[1]), own)...)
-	p.read = append(p.read.add(" "), s.slice(s.from(rest), len(s.text), own)...)
-	p.read = append(p.read, template{}.add(" FOR UPDATE")...)
+	rows := append(template{}.add(" FROM "), s.slice(s.from(tables[0]), s.from(tables[1]), own)...)
+	rows = append(rows.add(" "), s.slice(s.from(rest), len(s.text), own)...)
+	if p.conditional = a.flavour == MariaDB && !f.onePoint(b, t); p.conditional {
+		p.rows = append(template{}.add("SELECT "+quoted(key)), rows...)
+	}
+	p.read = append(p.read, rows...).add(" FOR UPDATE")
 	p.head = append(s.slice(0, s.from(rest), own), template{}.add(" WHERE ")...)
 	p.tail = template{}.add("`" + strings.ReplaceAll(f.db.Name, "`", "``") + "`.`" + strings.ReplaceAll(t.Name, "`", "``") + "`")
 	plan := &Plan{Kind: KindWrite, Verb: "UPDATE", Writer: true, Database: f.db.Name}
 	plan.body = &readBody{db: f.db, write: true, sources: f.sources(), steps: p, moves: true}
 	return planned{plan: plan}, nil
+}
+
+// onePoint tells whether the conditions give each column of a unique key of t,
+// the block's only table, one value.
+func (f *found) onePoint(b *block, t *Table) bool {
+	given := map[int]bool{}
+	for _, set := range b.sets {
+		for _, e := range set.conj {
+			eq, ok := e.(*ast.BinaryOperationExpr)
+			if !ok || eq.Op != opcode.EQ {
+				continue
+			}
+			for _, sides := range [2][2]ast.ExprNode{{eq.L, eq.R}, {eq.R, eq.L}} {
+				c, ok := sides[0].(*ast.ColumnNameExpr)
+				if _, constant := f.operand(sides[1], true); !ok || !constant {
+					continue
+				}
+				if at := f.resolve(b, c.Name); at.ref != nil {
+					given[at.col] = true
+				}
+			}
+		}
+	}
+	return slices.ContainsFunc(append([][]int{t.Primary}, t.Uniques...), func(key []int) bool {
+		return !slices.ContainsFunc(key, func(c int) bool { return !given[c] })
+	})
 }
 
 // assignedValues are the places of the values in "a = 1, b = 2" between tokens.

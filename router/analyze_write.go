@@ -39,7 +39,7 @@ func (a *analysis) update(f *found, stmt *ast.UpdateStmt) (planned, error) {
 	if len(written) == 0 {
 		written = b.refs
 	}
-	return a.write(f, b, "UPDATE", written, stmt.Limit != nil, assigned)
+	return a.write(f, b, "UPDATE", written, writeForm{stmt.Limit != nil, stmt.Order != nil, stmt.IgnoreErr}, assigned)
 }
 
 // delete plans a DELETE.
@@ -62,7 +62,7 @@ func (a *analysis) delete(f *found, stmt *ast.DeleteStmt) (planned, error) {
 			return planned{}, refuse("this form of DELETE")
 		}
 	}
-	return a.write(f, b, "DELETE", written, stmt.Limit != nil, nil)
+	return a.write(f, b, "DELETE", written, writeForm{stmt.Limit != nil, stmt.Order != nil, stmt.IgnoreErr}, nil)
 }
 
 // writeBlock reads the tables and conditions of an UPDATE or DELETE.
@@ -96,10 +96,13 @@ func (a *analysis) writeBlock(f *found, stmt ast.Node, tables *ast.TableRefsClau
 	return b, nil
 }
 
-// write plans an UPDATE or DELETE of the refs written. bounded says that it has
-// LIMIT; ORDER BY alone is each shard's own matter, since what it decides, which
-// row meets a unique key first, is. assigned are the columns that are set.
-func (a *analysis) write(f *found, b *block, verb string, written []*ref, bounded bool, assigned []int) (planned, error) {
+// writeForm is what an UPDATE or DELETE has: LIMIT, ORDER BY, IGNORE.
+type writeForm struct{ bounded, ordered, ignore bool }
+
+// write plans an UPDATE or DELETE of the refs written. ORDER BY without LIMIT is
+// each shard's own matter, since what it decides, which row meets a unique key
+// first, is. assigned are the columns that are set.
+func (a *analysis) write(f *found, b *block, verb string, written []*ref, form writeForm, assigned []int) (planned, error) {
 	p := &Plan{Kind: KindWrite, Verb: verb, Writer: true, Database: f.db.Name}
 	body := &readBody{db: f.db, write: true}
 	p.body = body
@@ -117,7 +120,7 @@ func (a *analysis) write(f *found, b *block, verb string, written []*ref, bounde
 		global = global || r.table.Kind == Global
 	}
 	if global {
-		if err := a.broadcastable(f, body.sources, len(written) == 1 && !bounded); err != nil {
+		if err := a.broadcastable(f, body.sources, len(written) == 1 && !form.bounded); err != nil {
 			return planned{}, err
 		}
 		p.Kind, body.all = KindBroadcast, true
@@ -133,8 +136,8 @@ func (a *analysis) write(f *found, b *block, verb string, written []*ref, bounde
 		body.several = refuse("LAST_INSERT_ID(expression) over several shards")
 	case len(f.assigns) > 0:
 		body.several = refuse("assigning user variables in a statement over several shards")
-	case bounded:
-		body.steps, body.several = a.pick(f, b, verb, assigned)
+	case form.bounded:
+		body.steps, body.several = a.pick(f, b, verb, form, assigned)
 	default:
 		body.list = f.splitList(&body.sources[0], body.single)
 	}

@@ -31,8 +31,16 @@ type Steps struct {
 	// whether several rows may move at once.
 	Columns []string
 	Several bool
-	rule    *Rule
-	ctx     KeyContext
+	// Conditional says that the server only warns of values that its conditions
+	// and order convert, although sql_mode is strict: MariaDB, of a DELETE and of an
+	// UPDATE that searches its rows before it changes the first, as it does for an
+	// order and where it finds them by a range of the key that it changes. For
+	// StepsMove, Rows
+	// then reads the same rows as Select without computing their new values.
+	Conditional bool
+	Rows        string
+	rule        *Rule
+	ctx         KeyContext
 }
 
 // Shard tells where a row with these values of the sharding key belongs, in the
@@ -52,18 +60,20 @@ type stepsPlan struct {
 	table            *Table
 	read, head, tail template
 	key, columns     []string
+	rows             template // Steps.Rows, where conditional
 	several, ignore  bool
+	conditional      bool
 }
 
 func (p *stepsPlan) bind(q *Query, r *Route, db *Database) error {
-	s := &Steps{Kind: p.kind, Table: p.table, Key: p.key, Columns: p.columns, Several: p.several, rule: p.table.Rule, ctx: q.KeyContext()}
+	s := &Steps{Kind: p.kind, Table: p.table, Key: p.key, Columns: p.columns, Several: p.several, Conditional: p.conditional, rule: p.table.Rule, ctx: q.KeyContext()}
 	if p.ignore {
 		s.ctx.Strict = false
 	}
 	for _, part := range []struct {
 		from template
 		to   *string
-	}{{p.read, &s.Select}, {p.head, &s.Head}, {p.tail, &s.Tail}} {
+	}{{p.read, &s.Select}, {p.head, &s.Head}, {p.tail, &s.Tail}, {p.rows, &s.Rows}} {
 		w := writer{q: q, r: &Route{}, db: db, inline: true}
 		w.template(part.from)
 		if w.failed {

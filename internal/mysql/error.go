@@ -21,7 +21,16 @@ func (e *Error) Error() string {
 func Errorf(code uint16, format string, args ...any) *Error {
 	state, ok := gomysql.MySQLState[code]
 	if !ok {
-		state = "HY000"
+		switch code {
+		case 3020:
+			state = "2201E"
+		case 3155:
+			state = "22003"
+		case 3156:
+			state = "22018"
+		default:
+			state = "HY000"
+		}
 	}
 	return &Error{Code: code, State: state, Message: fmt.Sprintf(format, args...)}
 }
