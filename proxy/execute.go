@@ -71,7 +71,7 @@ func (s *Session) statement(text []byte) error {
 	q := &s.query
 	q.Text, q.Prepared, q.Params = text, false, nil
 	s.fillQuery(q)
-	plan, err := s.router().Plan(q)
+	plan, err := s.plan(q)
 	if err != nil {
 		return s.planFailed(q, err)
 	}

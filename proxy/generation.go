@@ -33,6 +33,9 @@ type generation struct {
 	// unread are the databases whose schema could not be read, with the reason:
 	// their statements are refused with it until a later generation has it.
 	unread map[string]error
+	// versions are how often each schema had been changed through Braid when it
+	// was read; databases of one shard have none.
+	versions map[string]uint64
 }
 
 // credential is what a user proves himself with; at most one is set.
@@ -123,13 +126,27 @@ func (g *generation) withSchema(ctx context.Context, number uint64, log *zap.Log
 	if err := n.readSchemas(ctx, log); err != nil {
 		return nil, err
 	}
+	n.keep(g)
 	n.logProblems(g, log)
 	return n, nil
+}
+
+// keep takes over from old, as they were, the databases that could not be read
+// now: a node that is down must not stop the others. Their version is the old
+// one, so that they are read again.
+func (g *generation) keep(old *generation) {
+	for name := range g.unread {
+		if db := old.topology.Databases[name]; db != nil {
+			g.topology.Databases[name], g.base[name], g.versions[name] = db, old.base[name], old.versions[name]
+			delete(g.unread, name)
+		}
+	}
 }
 
 // readSchemas reads every database's tables from its shards and builds the router.
 func (g *generation) readSchemas(ctx context.Context, log *zap.Logger) error {
 	g.topology = &router.Topology{Databases: map[string]*router.Database{}}
+	g.versions = map[string]uint64{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	var invalid error
@@ -138,7 +155,7 @@ func (g *generation) readSchemas(ctx context.Context, log *zap.Logger) error {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			db, base, err := g.readDatabase(ctx, d)
+			db, base, version, err := g.readDatabase(ctx, d)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -154,6 +171,7 @@ func (g *generation) readSchemas(ctx context.Context, log *zap.Logger) error {
 			}
 			g.topology.Databases[d.Name] = db
 			g.base[d.Name] = base
+			g.versions[d.Name] = version
 		}()
 	}
 	wg.Wait()

@@ -109,7 +109,7 @@ func (s *Session) explain(plan *router.Plan, q *router.Query, bin bool) error {
 	text1 := plan.Local.Inner
 	inner := &router.Query{Text: []byte(text1)}
 	s.fillQuery(inner)
-	p, err := s.router().Plan(inner)
+	p, err := s.plan(inner)
 	if err != nil {
 		return s.failErr(err)
 	}

@@ -65,7 +65,7 @@ func (s *Session) carryOutQuery(q *router.Query, vars *backend.Vars) (*answered,
 	s.client.track = nil
 	s.vars, s.more = vars, false
 	s.fillQuery(q)
-	plan, err := s.router().Plan(q)
+	plan, err := s.plan(q)
 	if err == nil {
 		err = s.execute(plan, q, nil)
 	}

@@ -119,7 +119,7 @@ func (s *Session) describe(ps *prepared) (params, columns []mysql.Column, err er
 	q := &s.query
 	q.Text, q.Prepared, q.Params = ps.text, true, nil
 	s.fillQuery(q)
-	plan, err := s.router().Plan(q)
+	plan, err := s.plan(q)
 	if err != nil {
 		var e *mysql.Error
 		if errors.As(err, &e) && e.Code == gomysql.ER_PARSE_ERROR {
@@ -273,7 +273,7 @@ func (s *Session) comExecute(payload []byte) error {
 	q := &s.query
 	q.Text, q.Prepared, q.Params = ps.text, true, ex.vals
 	s.fillQuery(q)
-	plan, err := s.router().Plan(q)
+	plan, err := s.plan(q)
 	if err != nil {
 		return s.planFailed(q, err)
 	}

@@ -69,7 +69,7 @@ func (s *Session) executeNamed(l *router.Local) error {
 	q := &s.query
 	q.Text, q.Prepared, q.Params = ps.text, true, ex.vals
 	s.fillQuery(q)
-	plan, err := s.router().Plan(q)
+	plan, err := s.plan(q)
 	if err != nil {
 		return s.planFailed(q, err)
 	}

@@ -18,12 +18,18 @@ const tablesMax = 1 << 20
 // readDatabase reads one database's tables: columns and keys from the first
 // shard, the names of the tables from all of them, since single tables may live
 // on any.
-func (g *generation) readDatabase(ctx context.Context, d *conf.Database) (*router.Database, *databaseBase, error) {
+func (g *generation) readDatabase(ctx context.Context, d *conf.Database) (_ *router.Database, _ *databaseBase, version uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
 	defer cancel()
 	db := &router.Database{Name: d.Name, Tables: map[string]*router.Table{}, SamePhysical: true}
 	base := &databaseBase{conf: d, isolation: d.Isolation}
 	var shards []router.ShardTables
+	if len(d.Shards) > 1 {
+		// Before the tables: what is changed meanwhile makes a later version.
+		if version, db.Remembered, err = readRemembered(ctx, g.cluster.Node(d.Shards[0].Node), d.Name); err != nil {
+			return nil, nil, 0, fmt.Errorf("shard %s: %w", d.Shards[0].Name, err)
+		}
+	}
 	for i, s := range d.Shards {
 		schema := s.Schema
 		if schema == "" {
@@ -35,7 +41,7 @@ func (g *generation) readDatabase(ctx context.Context, d *conf.Database) (*route
 		db.SamePhysical = db.SamePhysical && schema == d.Name
 		tables, defaults, lower, err := readShard(ctx, node, schema)
 		if err != nil {
-			return nil, nil, fmt.Errorf("shard %s: %w", s.Name, err)
+			return nil, nil, 0, fmt.Errorf("shard %s: %w", s.Name, err)
 		}
 		flavour := router.MySQL
 		if node.MariaDB() {
@@ -44,14 +50,27 @@ func (g *generation) readDatabase(ctx context.Context, d *conf.Database) (*route
 		if i == 0 {
 			db.Flavour, db.LowerCase, base.defaults = flavour, lower, defaults
 		} else if db.Flavour != flavour {
-			return nil, nil, fmt.Errorf("shard %s is on a %v node and shard %s on a %v one: the nodes of one database must be of one family", d.Shards[0].Name, db.Flavour, s.Name, flavour)
+			return nil, nil, 0, fmt.Errorf("shard %s is on a %v node and shard %s on a %v one: the nodes of one database must be of one family", d.Shards[0].Name, db.Flavour, s.Name, flavour)
 		}
 		shards = append(shards, tables)
 	}
 	if err := router.BuildTables(db, d, shards); err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
-	return db, base, nil
+	return db, base, version, nil
+}
+
+// readRemembered reads what the first shard's node keeps of a database's schema.
+func readRemembered(ctx context.Context, node *backend.Node, db string) (version uint64, rules []conf.Table, err error) {
+	c, err := node.Own(ctx, schemaTimeout)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer c.Close()
+	if version, err = schemaVersion(c, db); err == nil {
+		rules, err = rememberedRules(c, db)
+	}
+	return version, rules, err
 }
 
 // readShard reads what one shard's schema holds.

@@ -39,6 +39,7 @@ type Server struct {
 	http      net.Listener // nil: off
 
 	sequences *sequences
+	follower  *follower
 
 	change sync.Mutex // one reload or schema change at a time
 
@@ -56,7 +57,7 @@ type Server struct {
 func New(cfg *conf.Config, log *zap.Logger) (*Server, error) {
 	s := &Server{log: log, start: time.Now(), auth: mysql.NewAuthCache(), rsa: &mysql.RSAKey{}}
 	s.mu.sessions = map[uint64]*Session{}
-	s.sequences = newSequences(log)
+	s.sequences, s.follower = newSequences(log), newFollower()
 	g, err := buildGeneration(context.Background(), cfg, nil, 1, log)
 	if err != nil {
 		return nil, err
@@ -159,6 +160,7 @@ func (s *Server) Run(ctx context.Context) error {
 	background(s.tx.Run)
 	background(s.tx.DetectDeadlocks)
 	background(s.watch)
+	background(s.followSchemas)
 	failed := make(chan error, len(s.listeners)+2)
 	if s.admin != nil {
 		background(func(ctx context.Context) {

@@ -287,9 +287,7 @@ func (s *Session) command() error {
 	if len(p) == 0 {
 		return mysql.ErrMalformed
 	}
-	if s.tx == nil {
-		s.gen = s.srv.gen.Load()
-	}
+	s.follow()
 	s.more = false
 	if !s.beginStatement() {
 		_ = s.writeError(mysql.Errorf(1053, "Server shutdown in progress"))

@@ -1,9 +1,6 @@
 package router
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/pingcap/tidb/pkg/parser/ast"
 
 	"braid/internal/mysql"
@@ -101,25 +98,4 @@ func enforceable(db *Database, s site, check string, cols []*ast.ColumnDef, cons
 		}
 	}
 	return nil
-}
-
-// defaultSite is where a new table goes that nothing but the database's default
-// places: sharded by its first key, unless it has a unique key without that
-// column, which needs all rows on one shard.
-func defaultSite(db *Database, n *ast.CreateTableStmt) site {
-	s := site{name: n.Table.Name.O, kind: Single}
-	if db.Default != "hash" {
-		return s
-	}
-	key := createKey(n)
-	if key == "" {
-		return s
-	}
-	_, columns := uniqueKeys(n.Cols, n.Constraints)
-	for _, c := range columns {
-		if !slices.ContainsFunc(c, func(x string) bool { return strings.EqualFold(x, key) }) {
-			return s
-		}
-	}
-	return site{name: s.name, kind: Sharded, key: []string{key}, hashed: true}
 }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -18,8 +19,9 @@ func (a *analysis) ddl(f *found, stmt ast.DDLNode) (planned, error) {
 			return planned{}, err
 		}
 		p, err := a.schemaChange(f, "ALTER TABLE", []*ast.TableName{n.Table}, false)
-		if err == nil {
+		if err == nil && !p.plan.Temporary {
 			p.plan.DDL.Raises = setsAutoIncrement(n)
+			err = a.alterRenames(f, p.plan.DDL, n)
 		}
 		return p, err
 	case *ast.DropTableStmt:
@@ -179,7 +181,30 @@ func (a *analysis) drop(f *found, verb string, n *ast.DropTableStmt) (planned, e
 		}
 		return p, mysql.Errorf(1051, "Unknown table '%s'", strings.Join(unknown, ","))
 	}
+	if err == nil && !p.plan.Temporary {
+		for _, t := range n.Tables {
+			if x := f.db.Table(t.Name.O); x != nil {
+				f.db.dropped(p.plan.DDL, x)
+			}
+		}
+	}
 	return p, err
+}
+
+// dropped notes in c that a table is no more.
+func (d *Database) dropped(c *DDL, t *Table) {
+	p, listed := d.Placements[d.fold(t.Name)]
+	if len(d.Shards) < 2 || !p.Remembered && t.Rule == nil {
+		return
+	}
+	place := TablePlace{Rule: d.Rules[d.fold(t.Name)], Configured: listed && !p.Remembered}
+	if place.Rule.Name = t.Name; t.Rule != nil {
+		place.Keys = t.Rule.Keys
+		if !listed {
+			place.Rule.Kind, place.Rule.Key = "sharded", names(t.Rule.Columns)
+		}
+	}
+	c.Dropped = append(c.Dropped, place)
 }
 
 // database finds the database that a new table or view is made in.
@@ -219,61 +244,89 @@ func (a *analysis) createTable(f *found, n *ast.CreateTableStmt) (planned, error
 		return planned{}, refuse("CREATE TABLE ... SELECT")
 	}
 	d := &DDL{Verb: "CREATE TABLE", NewTable: n.Table.Name.O, Tables: []string{n.Table.Name.O}}
-	kind, shard := Single, 0
-	where, known := db.site(n.Table.Name.O)
 	if t := db.Table(n.Table.Name.O); t != nil {
-		kind, shard = t.Kind, t.Shard
-		if t.Broken != "" {
-			known = false
-		}
-	} else if place, ok := db.Placements[db.fold(n.Table.Name.O)]; ok {
-		kind, shard = place.Kind, place.Shard
-		if kind == Sharded && n.ReferTable == nil {
-			if err := a.keyed(n, place.Key); err != nil {
+		if where, known := db.site(t.Name); known && n.ReferTable == nil {
+			if err := enforceable(db, where, db.Placements[db.fold(t.Name)].UniqueCheck, n.Cols, n.Constraints); err != nil {
 				return planned{}, err
 			}
 		}
-	} else if n.ReferTable != nil {
+		return a.createOn(f, d, t.Kind, t.Shard)
+	}
+	rule, remember, failed := a.newPlace(f, db, n)
+	if failed != nil {
+		return planned{}, failed
+	}
+	place, unfit := db.placement(&rule)
+	if unfit != nil {
+		return planned{}, mysql.Errorf(1105, "%v", unfit)
+	}
+	var keys []int
+	if n.ReferTable != nil {
 		t, err := f.lookup(n.ReferTable)
+		if err == nil && t != nil {
+			keys, err = likeable(t, place)
+		}
 		if err != nil {
 			return planned{}, err
 		}
-		if t != nil {
-			if t.Temporary {
-				return planned{}, refuse("CREATE TABLE ... LIKE a temporary table")
-			}
-			kind, shard = t.Kind, t.Shard
-			if t.Kind == Sharded && db.Default != "hash" || t.Kind == Global {
-				return planned{}, refuse("CREATE TABLE ... LIKE: the new table is not in the configuration")
-			}
-		}
 	} else {
-		where, known = defaultSite(db, n), true
-		kind = where.kind
-	}
-	if known && n.ReferTable == nil {
-		if err := enforceable(db, where, db.Placements[db.fold(n.Table.Name.O)].UniqueCheck, n.Cols, n.Constraints); err != nil {
+		var err *mysql.Error
+		if keys, err = a.keyed(n, place.Key); err != nil {
+			return planned{}, err
+		}
+		if err := enforceable(db, placementSite(rule.Name, place), place.UniqueCheck, n.Cols, n.Constraints); err != nil {
 			return planned{}, err
 		}
 	}
+	if len(db.Shards) > 1 && (remember || place.Kind == Sharded) {
+		d.New = &TablePlace{Rule: rule, Keys: keys, Configured: !remember}
+	}
+	d.Undo = "DROP TABLE " + quoteIdent(rule.Name)
+	return a.createOn(f, d, place.Kind, place.Shard)
+}
+
+// likeable refuses a table LIKE t that cannot be where it is to be; otherwise it
+// gives the positions of its sharding key.
+func likeable(t *Table, place Placement) (keys []int, err error) {
+	switch {
+	case t.Temporary:
+		return nil, refuse("CREATE TABLE ... LIKE a temporary table")
+	case t.Kind == Single && (place.Kind != Single || place.Shard != t.Shard):
+		return nil, refuse("CREATE TABLE ... LIKE a table that is on another shard")
+	case place.Kind != Sharded:
+		return nil, nil
+	}
+	for _, k := range place.Key {
+		c := t.column(strings.ToLower(k))
+		if c < 0 {
+			return nil, mysql.Errorf(1072, "Key column '%s' doesn't exist in table", k)
+		}
+		if !t.allHold(c) && place.UniqueCheck != "none" {
+			return nil, refuse("CREATE TABLE ... LIKE " + t.Name + ", which has a unique key without the sharding key " + k)
+		}
+		keys = append(keys, c)
+	}
+	return keys, nil
+}
+
+// createOn plans a CREATE of a table of a kind.
+func (a *analysis) createOn(f *found, d *DDL, kind TableKind, shard int) (planned, error) {
 	if kind != Single {
 		shard = -1
 	}
 	return a.ddlPlan(f, d, shard)
 }
 
-// keyed checks that a new table has its sharding key's columns.
-func (a *analysis) keyed(n *ast.CreateTableStmt, key []string) *mysql.Error {
+// keyed are the positions of a new table's sharding key, which it must have.
+func (a *analysis) keyed(n *ast.CreateTableStmt, key []string) (at []int, err *mysql.Error) {
 	for _, k := range key {
-		found := false
-		for _, c := range n.Cols {
-			found = found || strings.EqualFold(c.Name.Name.O, k)
+		i := slices.IndexFunc(n.Cols, func(c *ast.ColumnDef) bool { return strings.EqualFold(c.Name.Name.O, k) })
+		if i < 0 {
+			return nil, mysql.Errorf(1072, "Key column '%s' doesn't exist in table", k)
 		}
-		if !found {
-			return mysql.Errorf(1072, "Key column '%s' doesn't exist in table", k)
-		}
+		at = append(at, i)
 	}
-	return nil
+	return at, nil
 }
 
 // createKey is the column a new table would be sharded by: the first of its
@@ -309,116 +362,59 @@ func createKey(n *ast.CreateTableStmt) string {
 // their places under any name.
 func (a *analysis) rename(f *found, n *ast.RenameTableStmt) (planned, error) {
 	d := &DDL{Verb: "RENAME TABLE", Raises: true, Restarts: true}
-	shard, all := -1, false
+	shard := -1
+	named := map[string]*Table{} // by the names that the statement has given so far
 	for i, x := range n.TableToTables {
-		t, err := f.lookup(x.OldTable)
-		if err != nil {
-			return planned{}, err
+		t := named[x.OldTable.Name.O]
+		if t == nil || x.OldTable.Schema.O != "" {
+			var err error
+			if t, err = f.lookup(x.OldTable); err != nil {
+				return planned{}, err
+			}
 		}
 		if t == nil || f.db == nil {
 			return planned{}, refuse("RENAME TABLE of a table of " + f.system)
 		}
-		db := f.db
-		if new := db.Table(x.NewTable.Name.O); t.Temporary || new != nil && new.Temporary {
-			return planned{}, refuse("RENAME TABLE of temporary tables")
+		if err := f.db.renames(d, t, x.OldTable.Name.O, x.NewTable); err != nil {
+			return planned{}, err
 		}
-		if s := x.NewTable.Schema.O; s != "" && s != db.Name {
-			return planned{}, refuse("RENAME TABLE to another database")
-		}
-		for _, name := range []string{t.Name, x.NewTable.Name.O} {
-			if _, listed := db.Placements[db.fold(name)]; listed && len(db.Shards) > 1 {
-				return planned{}, refuse("RENAME TABLE of " + name + ": the configuration names it")
-			}
-		}
+		named[x.NewTable.Name.O] = t
 		one := t.Shard
 		if t.Kind != Single {
-			one, all = -1, true
+			one = -1
 		}
 		if i > 0 && one != shard {
 			return planned{}, refuse("RENAME TABLE of tables of several shards in one statement")
 		}
 		shard = one
-		d.Tables = append(d.Tables, t.Name, x.NewTable.Name.O)
-	}
-	if all {
-		shard = -1
+		d.Tables = append(d.Tables, x.OldTable.Name.O, x.NewTable.Name.O)
 	}
 	return a.ddlPlan(f, d, shard)
 }
 
-// alterable refuses changes of what routing stands on (rule K2).
-func (a *analysis) alterable(f *found, n *ast.AlterTableStmt) *mysql.Error {
-	t, err := f.find(n.Table)
-	if err != nil || t == nil {
-		return nil // reported by the caller
+// renames notes in d that a table gets a new name, and refuses it where the
+// name says where its rows are.
+func (d *Database) renames(c *DDL, t *Table, from string, to *ast.TableName) *mysql.Error {
+	if new := d.Table(to.Name.O); t.Temporary || new != nil && new.Temporary {
+		return refuse(c.Verb + " of temporary tables")
 	}
-	var cols []*ast.ColumnDef
-	var constraints []*ast.Constraint
-	for _, s := range n.Specs {
-		for _, c := range s.NewColumns {
-			for _, o := range c.Options {
-				counts := t.AutoIncrement >= 0 && t.AutoIncrement == t.column(c.Name.Name.L)
-				if o.Tp == ast.ColumnOptionAutoIncrement && t.Kind != Single && len(f.db.Shards) > 1 && !counts {
-					return refuse("ALTER TABLE that makes " + t.Name + "." + c.Name.Name.O + " AUTO_INCREMENT: each shard would count for itself")
-				}
-			}
-		}
-		cols = append(cols, s.NewColumns...)
-		constraints = append(constraints, s.NewConstraints...)
-		if s.Constraint != nil {
-			constraints = append(constraints, s.Constraint)
+	if s := to.Schema.O; s != "" && s != d.Name {
+		return refuse(c.Verb + " to another database")
+	}
+	for _, name := range []string{t.Name, to.Name.O} {
+		if p, listed := d.Placements[d.fold(name)]; listed && !p.Remembered && len(d.Shards) > 1 {
+			return refuse(c.Verb + " of " + name + ": the configuration names it")
 		}
 	}
-	if err := a.constrains(f, n.Table, cols, constraints); err != nil {
-		return err
-	}
-	for _, s := range n.Specs {
-		switch s.Tp {
-		case ast.AlterTableRenameTable:
-			return refuse("ALTER TABLE ... RENAME: the configuration names tables")
-		case ast.AlterTableDropColumn, ast.AlterTableChangeColumn, ast.AlterTableModifyColumn, ast.AlterTableRenameColumn:
-			name := s.OldColumnName
-			if name == nil && len(s.NewColumns) > 0 {
-				name = s.NewColumns[0].Name
-			}
-			if t.Rule != nil && name != nil {
-				for _, k := range t.Rule.Keys {
-					if t.column(name.Name.L) == k {
-						return refuse("ALTER TABLE of the sharding key " + t.Name + "." + t.Columns[k].Name)
-					}
-				}
-			}
-		case ast.AlterTableOption:
-			for _, o := range s.Options {
-				if t.Kind == Sharded && (o.Tp == ast.TableOptionCharset && o.UintValue == ast.TableOptionCharsetWithConvertTo) {
-					return refuse("CONVERT TO CHARACTER SET of a sharded table")
-				}
-			}
+	for i := range d.Remembered {
+		if c := d.Remembered[i].Colocated; c != "" && d.fold(c) == d.fold(t.Name) {
+			return refuse("another name for " + t.Name + ": " + d.Remembered[i].Name + " is co-located with it")
 		}
+	}
+	if d.Placements[d.fold(t.Name)].Remembered {
+		c.Renames = append(c.Renames, from, to.Name.O)
 	}
 	return nil
-}
-
-// setsAutoIncrement tells whether an ALTER TABLE says where ids go on.
-func setsAutoIncrement(n *ast.AlterTableStmt) bool {
-	for _, s := range n.Specs {
-		for _, o := range s.Options {
-			if o.Tp == ast.TableOptionAutoIncrement {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// constrains refuses new constraints of a table that exists which its shards
-// cannot enforce together.
-func (a *analysis) constrains(f *found, name *ast.TableName, cols []*ast.ColumnDef, constraints []*ast.Constraint) *mysql.Error {
-	t, err := f.find(name)
-	if err != nil || t == nil || t.Broken != "" {
-		return nil // reported by the caller, or there to be repaired
-	}
-	return enforceable(f.db, tableSite(t), f.db.Placements[f.db.fold(t.Name)].UniqueCheck, cols, constraints)
 }
 
 // createView plans CREATE VIEW: on every shard when all its tables are global,

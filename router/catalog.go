@@ -61,6 +61,7 @@ func (e *RuleError) Error() string {
 func BuildTables(db *Database, d *conf.Database, shards []ShardTables) error {
 	b := builder{db: db, conf: d, infos: map[string]TableInfo{}, on: map[string][]int{}}
 	db.Tables, db.Placements, db.Default = map[string]*Table{}, map[string]Placement{}, d.Default
+	db.Rules = map[string]conf.Table{}
 	for i, tables := range shards {
 		for _, t := range tables {
 			name := db.fold(t.Name)
@@ -74,6 +75,9 @@ func BuildTables(db *Database, d *conf.Database, shards []ShardTables) error {
 		if err := b.place(&d.Tables[i]); err != nil {
 			return err
 		}
+	}
+	for i := range db.Remembered {
+		b.remembered(&db.Remembered[i])
 	}
 	names := make([]string, 0, len(b.infos))
 	for name := range b.infos {
@@ -149,36 +153,31 @@ func (b *builder) shard(name string) int {
 	return -1
 }
 
-// place notes where the configuration puts a table.
+// place notes where a rule puts a table.
 func (b *builder) place(t *conf.Table) error {
-	p := Placement{Key: t.Key, Function: t.Function, Colocated: t.Colocated, UniqueCheck: t.UniqueCheck, Sequence: t.Sequence}
-	switch t.Kind {
-	case "sharded":
-		p.Kind = Sharded
-	case "global":
-		p.Kind = Global
-	case "single":
-		p.Kind = Single
-		if t.Shard != "" {
-			if p.Shard = b.shard(t.Shard); p.Shard < 0 {
-				return b.fail(t.Name, "there is no shard %q", t.Shard)
-			}
-		}
-	default:
-		return b.fail(t.Name, "unknown kind %q", t.Kind)
+	p, err := b.db.placement(t)
+	name := b.db.fold(t.Name)
+	b.db.Placements[name], b.db.Rules[name] = p, *t
+	if err != nil {
+		return err
 	}
-	b.db.Placements[b.db.fold(t.Name)] = p
 	return nil
 }
 
-// configured is the configuration of a table, nil when it has none.
-func (b *builder) configured(name string) *conf.Table {
-	for i := range b.conf.Tables {
-		if b.db.fold(b.conf.Tables[i].Name) == name {
-			return &b.conf.Tables[i]
-		}
+// remembered notes where a table was put that the configuration does not name.
+// A rule that fits no more concerns that table only.
+func (b *builder) remembered(t *conf.Table) {
+	name := b.db.fold(t.Name)
+	if _, configured := b.db.Placements[name]; configured {
+		return
 	}
-	return nil
+	err := b.place(t)
+	p := b.db.Placements[name]
+	p.Remembered = true
+	if err != nil {
+		p.Unfit = err.(*RuleError).Reason
+	}
+	b.db.Placements[name] = p
 }
 
 // table builds one table. busy holds the tables whose building waits for it.
@@ -189,7 +188,11 @@ func (b *builder) table(name string, busy map[string]bool) error {
 	info := b.infos[name]
 	t := newTable(info)
 	p, listed := b.db.Placements[name]
-	c := b.configured(name)
+	rule := b.db.Rules[name]
+	c := &rule
+	if p.Unfit != "" {
+		return b.fail(t.Name, "was made by a rule that does not fit any more: %s", p.Unfit)
+	}
 	if !listed {
 		p, c = b.unlisted(t, b.on[name])
 		if t.View && len(b.db.Shards) > 1 {

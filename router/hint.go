@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"braid/conf"
 	"braid/internal/mysql"
 )
 
@@ -21,6 +22,9 @@ type Hints struct {
 	// Isolation is "", "READ-COMMITTED", ...: of this statement's transaction, if
 	// it has one of its own, or of the transaction it begins.
 	Isolation string
+	// Place is where a CREATE TABLE or CREATE VIEW is to put the rows; nil: nothing
+	// says so. Its Name and Shard are empty.
+	Place *conf.Table
 	// Unknown are the words that mean nothing; the client is warned of them.
 	Unknown []string
 }
@@ -36,6 +40,7 @@ func ReadHints(text []byte, mode Mode, charset string) Hints {
 		return h
 	}
 	toks := tokenize(string(text), mode, charset)
+	creates := len(toks) > 0 && toks[0].word(string(text)) == "CREATE"
 	for at := 0; ; {
 		i := bytes.Index(text[at:], []byte(hintOpening))
 		if i < 0 {
@@ -49,9 +54,39 @@ func ReadHints(text []byte, mode Mode, charset string) Hints {
 		}
 		at = start + end + len("*/")
 		for _, word := range strings.Fields(string(text[start : start+end])) {
-			h.word(word)
+			if !creates || !h.placement(word) {
+				h.word(word)
+			}
 		}
 	}
+}
+
+// placement reads a word that says where a new table's rows go; it is false
+// when the word says something else.
+func (h *Hints) placement(word string) bool {
+	var p conf.Table
+	if h.Place != nil {
+		p = *h.Place
+	}
+	key, value, has := strings.Cut(word, "=")
+	switch key = strings.ToLower(key); {
+	case key == "key" && value != "":
+		p.Kind, p.Key = "sharded", strings.Split(value, ",")
+	case (key == "global" || key == "single") && !has:
+		p.Kind = key
+	case key == "function" && (value == "hash" || value == "mod"):
+		p.Function = value
+	case key == "colocated" && value != "":
+		p.Colocated = value
+	case key == "unique_check" && value == "none":
+		p.UniqueCheck = value
+	case key == "sequence" && (value == "block" || value == "snowflake"):
+		p.Sequence = value
+	default:
+		return false
+	}
+	h.Place = &p
+	return true
 }
 
 // inToken tells whether a place of the text is inside a token, such as a string.

@@ -3,6 +3,7 @@ package router
 import (
 	"strings"
 
+	"braid/conf"
 	"braid/internal/mysql"
 )
 
@@ -186,9 +187,27 @@ type DDL struct {
 	Fills bool
 	// Temporary says that the tables are temporary: no schema is to be read again.
 	Temporary bool
+	// New is the place of the table that is made, Dropped are those of tables that
+	// are no more; single tables that the configuration names are in neither.
+	// Renames are the remembered tables that get another name, old and new in turn.
+	New     *TablePlace
+	Dropped []TablePlace
+	Renames []string
+	// Undo is the statement that takes the change back where it was made, "" where
+	// none does without loss. Its names have no database.
+	Undo string
 	// Restarts says that the tables' ids begin anew, Raises that they may begin
 	// higher.
 	Restarts, Raises bool
+}
+
+// TablePlace says where a table's rows are.
+type TablePlace struct {
+	Rule conf.Table
+	// Keys are the positions of the sharding key's columns.
+	Keys []int
+	// Configured says that the configuration has the rule: it is not remembered.
+	Configured bool
 }
 
 // planBody is the bindable part of a plan; its kinds are in the analysis.

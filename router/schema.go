@@ -1,5 +1,7 @@
 package router
 
+import "braid/conf"
+
 // Flavour is which server family the nodes of a database are (rule K4: one).
 type Flavour uint8
 
@@ -28,6 +30,12 @@ type Database struct {
 	Default string
 	// Placements are the configured tables, by name as in Tables, whether they exist or not.
 	Placements map[string]Placement
+	// Remembered are the tables that were made through Braid and that the
+	// configuration need not name, with the rules that they were made by. Those
+	// that it does name are as it says.
+	Remembered []conf.Table
+	// Rules are the rules of all tables in Placements, by the same names.
+	Rules map[string]conf.Table
 	// SamePhysical says that every shard's schema has the database's own name,
 	// so that qualified names need no rewriting.
 	SamePhysical bool
@@ -43,6 +51,11 @@ type Placement struct {
 	Colocated   string // Sharded: the table whose rule it has
 	UniqueCheck string // "none": unique keys without the sharding key are accepted
 	Sequence    string // "block", "snowflake" or "" (what fits)
+
+	// Remembered says that no configuration names the table; Unfit why its rule
+	// cannot be followed any more.
+	Remembered bool
+	Unfit      string
 }
 
 // Shard is a shard as the router needs it: names only.
