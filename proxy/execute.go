@@ -135,10 +135,23 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 	if plan.Load != nil {
 		return s.load(plan, q)
 	}
+	if plan.IDs != nil {
+		return s.insert(plan, q, ps)
+	}
+	return s.runPlan(plan, q, ps)
+}
+
+// runPlan binds a plan that has to do with nodes' tables, and carries it out.
+func (s *Session) runPlan(plan *router.Plan, q *router.Query, ps *execution) error {
 	if err := s.makeValues(plan, q); err != nil {
 		return s.failErr(err)
 	}
 	if err := plan.Bind(q, &s.route); err != nil {
+		return s.failErr(err)
+	}
+	if err := s.checkTaken(plan); err == errTaken {
+		return err
+	} else if err != nil {
 		return s.failErr(err)
 	}
 	if err := s.temporaryHere(plan, &s.route); err != nil {
@@ -436,6 +449,10 @@ func (s *Session) failed1(plan *router.Plan, err error) error {
 	}
 	if s.again && isDeadlock(err) {
 		return errAgain
+	}
+	if s.isTaken(plan, err) {
+		s.diagnosed = false
+		return errTaken
 	}
 	return s.failErr(err)
 }

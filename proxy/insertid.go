@@ -1,9 +1,6 @@
 package proxy
 
 import (
-	"strconv"
-	"strings"
-
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"braid/backend"
@@ -30,19 +27,10 @@ func (s *Session) insertedFirst(plan *router.Plan, rows int, duplicates uint64, 
 	} else if duplicates == 0 {
 		return first, nil
 	}
-	var b strings.Builder
-	for _, id := range s.query.Made.IDs {
-		if id != 0 {
-			if b.Len() > 0 {
-				b.WriteByte(',')
-			}
-			b.WriteString(strconv.FormatUint(id, 10))
-		}
-	}
 	least := uint64(0)
 	for _, l := range legs {
 		column := ident(plan.IDs.Columns[plan.IDs.AutoIncrement].Name)
-		got, err := l.c.Query("SELECT MIN("+column+") FROM "+ident(l.p.schema)+"."+ident(plan.IDs.Name)+" WHERE "+column+" IN ("+b.String()+")", 1)
+		got, err := l.c.Query("SELECT MIN("+column+") FROM "+ident(l.p.schema)+"."+ident(plan.IDs.Name)+" WHERE "+column+" IN ("+idList(s.query.Made.IDs)+")", 1)
 		if err != nil {
 			return 0, err
 		}

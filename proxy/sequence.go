@@ -255,7 +255,7 @@ func (s *Session) makeValues(plan *router.Plan, q *router.Query) error {
 		}
 		ctx, cancel := s.context()
 		defer cancel()
-		src := &idSource{database: needs.Database, table: needs.Table, base: s.gen.base[needs.Database], shards: s.gen.topology.Databases[needs.Database].Shards}
+		src := s.idSource(needs.Database, needs.Table)
 		if made.IDs, made.First, err = s.srv.sequences.give(ctx, src, needs.IDs); err != nil {
 			var e *mysql.Error
 			if errors.As(err, &e) || errors.Is(err, context.DeadlineExceeded) {
@@ -264,8 +264,12 @@ func (s *Session) makeValues(plan *router.Plan, q *router.Query) error {
 			return mysql.Errorf(1105, "an id for table %s could not be had: %v", needs.Table.Name, err)
 		}
 	}
-	q.Made = made
+	q.Made, s.query.Made = made, made // q may be a statement of Braid's own
 	return nil
+}
+
+func (s *Session) idSource(database string, table *router.Table) *idSource {
+	return &idSource{database: database, table: table, base: s.gen.base[database], shards: s.gen.topology.Databases[database].Shards}
 }
 
 // sequenceTimeout bounds the fetching of one block.

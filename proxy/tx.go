@@ -60,7 +60,7 @@ func (s *Session) alone(plan *router.Plan, o backend.TxOptions, f func() error) 
 	s.ownTx = true
 	defer func() { s.ownTx = false }()
 	err := f()
-	if s.failed != failed && len(s.warnings) > 0 && beforeEngine(s.warnings[0].code) {
+	if err == errTaken || s.failed != failed && len(s.warnings) > 0 && beforeEngine(s.warnings[0].code) {
 		s.nextLevel, s.nextAccess = level, access
 	}
 	return err

@@ -134,6 +134,10 @@ func TestSequence(t *testing.T) {
 		if got, want := one(t, db, "SELECT LAST_INSERT_ID()"), one(t, db, "SELECT MIN(id) FROM w WHERE u IN (6,7)"); got != want {
 			t.Errorf("LAST_INSERT_ID() %s, want %s", got, want)
 		}
+		exec(t, db, "INSERT IGNORE INTO w(u,n) SELECT u+1, 1 FROM w")
+		if got, want := one(t, db, "SELECT LAST_INSERT_ID()"), one(t, db, "SELECT MIN(id) FROM w WHERE u IN (8,89)"); got != want {
+			t.Errorf("INSERT IGNORE ... SELECT: LAST_INSERT_ID() %s, want %s", got, want)
+		}
 		var copies []string
 		for _, place := range b.Shards() {
 			copies = append(copies, one(t, e2e.Open(t, place.Node, place.Schema), "SELECT GROUP_CONCAT(id, name, at ORDER BY id) FROM gl"))
@@ -173,6 +177,114 @@ func TestSequencePrepared(t *testing.T) {
 	})
 }
 
+// secondBraid starts another Braid over the nodes of b.
+func secondBraid(t *testing.T, b *e2e.Braid) *sql.DB {
+	t.Helper()
+	config := *b.Config
+	second, err := proxy.New(&config, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(run(t, second))
+	c := b.DriverConfig()
+	c.Addr = second.Addr().String()
+	db, err := sql.Open("mysql", c.FormatDSN())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// TestTakenIDs lets clients of one Braid name ids that another one has in its
+// block (rule W1): its INSERTs take others, and none of the rows that are there
+// is replaced, changed, or kept in the place of a new one.
+func TestTakenIDs(t *testing.T) {
+	tables := []conf.Table{{Name: "gk", Kind: "sharded", Key: []string{"id"}}, {Name: "w", Kind: "sharded", Key: []string{"u"}}}
+	flavours(t, tables, func(t *testing.T, b *e2e.Braid) {
+		db := pooled(b.Open(t))
+		exec(t, db, "CREATE TABLE gk(id BIGINT AUTO_INCREMENT PRIMARY KEY, name VARCHAR(20))")
+		exec(t, db, "CREATE TABLE w(u INT PRIMARY KEY)")
+		other := secondBraid(t, b)
+		rows := 0
+		next := func() int64 {
+			t.Helper()
+			r, err := db.ExecContext(t.Context(), "INSERT INTO gk(name) VALUES ('new')")
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows++
+			id, _ := r.LastInsertId()
+			return id + 1
+		}
+		for n, form := range []struct {
+			text  string
+			rows  int
+			begin bool
+			args  []any
+		}{
+			{text: "INSERT INTO gk(name) VALUES ('new')", rows: 1},
+			{text: "INSERT INTO gk(name) VALUES ('new'),('new'),('new')", rows: 3},
+			{text: "INSERT INTO gk(name) VALUES (?),(?)", rows: 2, args: []any{"new", "new"}},
+			{text: "INSERT INTO gk SET name='new'", rows: 1, begin: true},
+			{text: "INSERT INTO gk(name) VALUES ('new'),('new'),('new'),('new')", rows: 4, begin: true},
+			{text: "INSERT INTO gk(name) SELECT 'new' FROM w WHERE u < 3", rows: 2},
+			{text: "REPLACE INTO gk(name) VALUES ('new')", rows: 1},
+			{text: "REPLACE INTO gk(name) VALUES ('new'),('new'),('new')", rows: 3, begin: true},
+			{text: "INSERT IGNORE INTO gk(name) VALUES ('new'),('new'),('new')", rows: 3},
+			{text: "INSERT IGNORE INTO gk(name) VALUES ('new')", rows: 1},
+			{text: "INSERT INTO gk(name) VALUES ('new') ON DUPLICATE KEY UPDATE name='changed'", rows: 1},
+			{text: "INSERT INTO gk(id,name) VALUES (NULL,'new'),(0,'new') ON DUPLICATE KEY UPDATE name='changed'", rows: 2, begin: true},
+		} {
+			exec(t, db, fmt.Sprintf("INSERT INTO w VALUES (%d)", n+1))
+			id := next()
+			for _, taken := range []int64{id, id + 2} {
+				exec(t, other, fmt.Sprintf("INSERT INTO gk VALUES (%d,'own')", taken))
+				rows++
+			}
+			if form.begin {
+				exec(t, db, "BEGIN")
+				exec(t, db, fmt.Sprintf("INSERT INTO w VALUES (%d)", 100+n))
+			}
+			r, err := db.ExecContext(t.Context(), form.text, form.args...)
+			if err != nil {
+				t.Fatalf("%s: %v", form.text, err)
+			}
+			if form.begin {
+				exec(t, db, "COMMIT")
+				if got := one(t, db, fmt.Sprintf("SELECT COUNT(*) FROM w WHERE u=%d", 100+n)); got != "1" {
+					t.Errorf("%s: what the transaction did before is gone", form.text)
+				}
+			}
+			rows += form.rows
+			first, _ := r.LastInsertId()
+			if affected, _ := r.RowsAffected(); affected != int64(form.rows) {
+				t.Errorf("%s: %d rows affected, want %d", form.text, affected, form.rows)
+			}
+			ids := fmt.Sprintf("id BETWEEN %d AND %d", first, first+int64(form.rows)-1)
+			if got := one(t, db, "SELECT COUNT(*) FROM gk WHERE name='new' AND "+ids); got != fmt.Sprint(form.rows) {
+				t.Errorf("%s: %s new rows with %s, want %d", form.text, got, ids, form.rows)
+			}
+			if got := one(t, db, "SELECT COUNT(*) FROM gk WHERE name='own'"); got != fmt.Sprint(2*(n+1)) {
+				t.Errorf("%s: %s of the rows with ids of their own are left, want %d", form.text, got, 2*(n+1))
+			}
+			if got := one(t, db, "SELECT COUNT(*) FROM gk"); got != fmt.Sprint(rows) {
+				t.Errorf("%s: %s rows, want %d", form.text, got, rows)
+			}
+		}
+		// What a client names itself stays its own error, also beside ids that were given.
+		id := next()
+		exec(t, other, fmt.Sprintf("INSERT INTO gk VALUES (%d,'own')", id))
+		duplicate := fmt.Sprintf("Duplicate entry '%d'", id)
+		refused(t, db, 1062, duplicate, fmt.Sprintf("INSERT INTO gk VALUES (%d,'again')", id))
+		refused(t, db, 1062, duplicate, fmt.Sprintf("INSERT INTO gk VALUES (NULL,'x'),(%d,'again')", id))
+		refused(t, db, 1062, duplicate, fmt.Sprintf("INSERT INTO gk VALUES (%d,'again'),(NULL,'x')", id))
+		if got := one(t, db, "SELECT COUNT(*) FROM gk"); got != fmt.Sprint(rows+1) {
+			t.Errorf("%s rows, want %d", got, rows+1)
+		}
+	})
+}
+
 // TestSequenceOfTwoBraids lets two Braids insert at once, one of them being
 // stopped and started again: no id is given twice.
 func TestSequenceOfTwoBraids(t *testing.T) {
@@ -181,20 +293,7 @@ func TestSequenceOfTwoBraids(t *testing.T) {
 			top := e2e.Topology{Flavour: servers.MariaDB, Nodes: 2, Shards: 4, Tables: []conf.Table{{Name: "w", Kind: "sharded", Key: []string{"u"}, Sequence: kind}}}
 			one1 := lab.StartBraid(t, top)
 			exec(t, one1.Open(t), "CREATE TABLE w(u INT, id BIGINT AUTO_INCREMENT, PRIMARY KEY(u, id), KEY(id))")
-			other := *one1.Config
-			second, err := proxy.New(&other, zap.NewNop())
-			if err != nil {
-				t.Fatal(err)
-			}
-			stop := run(t, second)
-			defer stop()
-			two := one1.DriverConfig()
-			two.Addr = second.Addr().String()
-			db2, err := sql.Open("mysql", two.FormatDSN())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer db2.Close()
+			db2 := secondBraid(t, one1)
 			const clients, rounds, rows = 8, 25, 3
 			var wg sync.WaitGroup
 			for c := range 2 * clients {
