@@ -171,6 +171,9 @@ func (s *Session) runPlan(plan *router.Plan, q *router.Query, ps *execution) err
 	}
 	if s.route.Gather != nil {
 		s.srv.stats.gathered.Add(1)
+		if s.route.Gather.Writes {
+			return s.runGatherWrite(plan, ps)
+		}
 		return s.runGather(plan, ps)
 	}
 	if len(s.route.Targets) == 1 {

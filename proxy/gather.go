@@ -42,25 +42,41 @@ type gathering struct {
 	pending int // rows in batch
 }
 
+// gathering is the bound statement's, before anything is done.
+func (s *Session) gathering(plan *router.Plan, ps *execution) gathering {
+	g := gathering{s: s, plan: plan, ps: ps, g: s.route.Gather, db: s.gen.topology.Databases[plan.Database]}
+	g.p = s.place(plan, 0)
+	g.p.schema, g.p.database = scratchSchema, plan.Database
+	return g
+}
+
+// connect takes the scratch connection.
+func (g *gathering) connect(ctx context.Context) error {
+	c, err := g.p.node.Get(ctx, g.s.caps&gomysql.CLIENT_FOUND_ROWS != 0, "", nil)
+	if err != nil {
+		return g.p.shardError(err)
+	}
+	g.s.hold(c)
+	c.Tainted = true // its temporary tables are nobody else's
+	g.scratch = c
+	return nil
+}
+
 // runGather runs a statement by gathering its rows.
 func (s *Session) runGather(plan *router.Plan, ps *execution) error {
-	g := &gathering{s: s, plan: plan, ps: ps, g: s.route.Gather, db: s.gen.topology.Databases[plan.Database]}
+	own := s.gathering(plan, ps)
+	g := &own
 	if s.tx == nil {
 		s.beginTx(backend.TxOptions{ReadOnly: true, Isolation: "REPEATABLE-READ"})
 		s.ownTx = true
 		defer func() { s.ownTx = false }()
 	}
-	g.p = s.place(plan, 0)
-	g.p.schema, g.p.database = scratchSchema, plan.Database
 	ctx, cancel := s.context()
 	defer cancel()
-	c, err := g.p.node.Get(ctx, s.caps&gomysql.CLIENT_FOUND_ROWS != 0, "", nil)
-	if err != nil {
-		return s.failed1(plan, g.p.shardError(err))
+	if err := g.connect(ctx); err != nil {
+		return s.failed1(plan, err)
 	}
-	s.hold(c)
-	c.Tainted = true // its temporary tables are nobody else's
-	g.scratch = c
+	c := g.scratch
 	if err := g.copyTables(ctx); err != nil {
 		s.drop(c)
 		c.Destroy()
@@ -155,15 +171,17 @@ func (g *gathering) create(ctx context.Context, t *router.GatherTable) error {
 		home = t.Table.Shard
 	}
 	p := g.s.place(g.plan, home)
-	if p.node == g.p.node {
-		_, err := g.scratch.Exec("CREATE TEMPORARY TABLE " + ident(t.Table.Name) + " LIKE " + ident(p.schema) + "." + ident(t.Table.Name))
+	create := "CREATE TEMPORARY TABLE " + ident(t.Table.Name) + " LIKE " + ident(p.schema) + "." + ident(t.Table.Name)
+	if p.node != g.p.node {
+		var err error
+		if create, err = g.definition(ctx, &p, t); err != nil {
+			return err
+		}
+	}
+	if _, err := g.scratch.Exec(create); err != nil || t.Write == nil {
 		return err
 	}
-	create, err := g.definition(ctx, &p, t)
-	if err != nil {
-		return err
-	}
-	_, err = g.scratch.Exec(create)
+	_, err := g.scratch.Exec("ALTER TABLE " + ident(t.Table.Name) + " ADD COLUMN " + rowColumn + " BIGINT UNSIGNED INVISIBLE, ADD KEY (" + rowColumn + ")")
 	return err
 }
 
@@ -209,6 +227,9 @@ func (g *gathering) read(ctx context.Context, t *router.GatherTable, shard int) 
 	}
 	s.hold(c)
 	defer s.drop(c)
+	if t.Locking != "" {
+		s.tx.Wrote(p.node)
+	}
 	err = g.readOn(c, t, &p)
 	if err == nil {
 		return nil
@@ -255,6 +276,7 @@ func (g *gathering) readOn(c *backend.Conn, t *router.GatherTable, p *place) err
 		b.WriteString(" WHERE ")
 		b.Write(t.Where)
 	}
+	b.WriteString(t.Locking)
 	bin := len(t.Params) > 0
 	target := router.Target{Text: []byte(b.String()), Params: t.Params}
 	if bin {
@@ -311,6 +333,9 @@ func (g *gathering) add(t *router.GatherTable, cols []mysql.Column, row mysql.Ro
 			}
 			b = append(b, ident(t.Table.Columns[col].Name)...)
 		}
+		if t.Write != nil {
+			b = append(b, ","+rowColumn...)
+		}
 		b = append(b, ") VALUES ("...)
 	} else {
 		b = append(b, ",("...)
@@ -323,6 +348,9 @@ func (g *gathering) add(t *router.GatherTable, cols []mysql.Column, row mysql.Ro
 	}
 	if err != nil {
 		return err
+	}
+	if t.Write != nil {
+		b = strconv.AppendInt(append(b, ','), g.rows, 10)
 	}
 	g.batch = append(b, ')')
 	g.pending++
@@ -355,6 +383,9 @@ func (g *gathering) copyAgain(t *router.GatherTable, n int) error {
 	var cols []string
 	for _, c := range t.Columns {
 		cols = append(cols, ident(t.Table.Columns[c].Name))
+	}
+	if t.Write != nil {
+		cols = append(cols, rowColumn)
 	}
 	list := strings.Join(cols, ",")
 	_, err := g.scratch.Exec("INSERT INTO " + name + " (" + list + ") SELECT " + list + " FROM " + ident(t.Table.Name))

@@ -74,18 +74,7 @@ func (g *gathering) answer() error {
 		}
 		return s.failErr(p.shardError(err))
 	}
-	var err error
-	switch {
-	case g.ps == nil:
-		err = c.Send(&need, gomysql.COM_QUERY, g.g.Text)
-	case g.ps.named:
-		err = s.sendNamed(c, &need, g.target(), g.ps)
-	default:
-		var st *backend.Stmt
-		if st, err = c.Prepare(&need, g.g.Text); err == nil {
-			err = c.SendExecute(&need, st, g.ps.args(g.target(), len(st.Params)))
-		}
-	}
+	err := s.sendOnly(c, &need, g.plan, g.target(), g.ps)
 	var first []byte
 	if err == nil {
 		first, err = c.First()
@@ -97,11 +86,16 @@ func (g *gathering) answer() error {
 	if err != nil {
 		return fail(err)
 	}
+	if r.err == nil {
+		if err := s.afterwards(c, g.plan, p, &r); err != nil {
+			return fail(err)
+		}
+	}
+	if err := s.keepAssigned(c, g.plan); err != nil { // also after an error
+		return fail(err)
+	}
 	if r.err != nil {
 		return fail(r.err)
-	}
-	if err := s.afterwards(c, g.plan, p, &r); err != nil {
-		return fail(err)
 	}
 	s.drop(c)
 	c.Destroy()

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -14,32 +15,72 @@ func (a *analysis) update(f *found, stmt *ast.UpdateStmt) (planned, error) {
 	if err != nil {
 		return planned{}, err
 	}
-	var written []*ref
-	var assigned []int
+	w := change{verb: "UPDATE", stmt: stmt, writeForm: writeForm{stmt.Limit != nil, stmt.Order != nil, stmt.IgnoreErr}}
+	moves := false
 	for _, s := range stmt.List {
 		c := f.resolve(b, s.Column)
 		if c.ref == nil {
 			continue // the server says so
 		}
-		if !contains(written, c.ref) {
-			written = append(written, c.ref)
+		w.sets(c)
+		moves = moves || c.ref.table.Kind == Sharded && len(f.db.Shards) > 1 && !f.q.KeyStays && slices.Contains(c.ref.table.Rule.Keys, c.col)
+	}
+	if moves {
+		base, err := f.baseEdits()
+		if err != nil {
+			return planned{}, err
 		}
-		assigned = append(assigned, c.col)
-		if c.ref.table.Kind == Sharded && len(f.db.Shards) > 1 && !f.q.KeyStays {
-			for _, k := range c.ref.table.Rule.Keys {
-				if k == c.col {
-					if _, err := f.baseEdits(); err != nil {
-						return planned{}, err
-					}
-					return a.move(f, b, stmt)
-				}
-			}
+		p, refused := a.move(f, b, stmt)
+		if refused == nil {
+			return p, nil
+		}
+		return a.gathered(f, &w, base, f.sources(), refused)
+	}
+	if len(w.writes) == 0 {
+		for _, r := range b.refs {
+			w.writes = append(w.writes, written{ref: r, set: []int{}})
 		}
 	}
-	if len(written) == 0 {
-		written = b.refs
+	return a.write(f, b, &w)
+}
+
+// change is an UPDATE or DELETE: its form and what it writes to.
+type change struct {
+	writeForm
+	verb   string
+	stmt   ast.StmtNode
+	writes []written
+}
+
+// writeForm is what an UPDATE or DELETE has: LIMIT, ORDER BY, IGNORE.
+type writeForm struct{ bounded, ordered, ignore bool }
+
+// sets notes that a column is set.
+func (c *change) sets(p place) {
+	for i := range c.writes {
+		if c.writes[i].ref == p.ref {
+			c.writes[i].set = append(c.writes[i].set, p.col)
+			return
+		}
 	}
-	return a.write(f, b, "UPDATE", written, writeForm{stmt.Limit != nil, stmt.Order != nil, stmt.IgnoreErr}, assigned)
+	c.writes = append(c.writes, written{ref: p.ref, set: []int{p.col}})
+}
+
+// gathered plans a change that cannot be made shard by shard, for the reason
+// refused, over copies.
+func (a *analysis) gathered(f *found, w *change, base []edit, sources []source, refused error) (planned, error) {
+	g, why := f.gatherWrites(w.verb, w.writes, w.ignore, sources, w.stmt)
+	if why != nil {
+		if len(f.refs) > 1 {
+			refused = why
+		}
+		return planned{}, refused
+	}
+	body := &readBody{db: f.db, write: true, sources: sources, gather: g, moves: true}
+	if len(base) > 0 {
+		body.single = f.shape.slice(0, len(f.shape.text), base)
+	}
+	return planned{plan: &Plan{Kind: KindWrite, Verb: w.verb, Writer: true, Database: f.db.Name, SetsID: f.setsID, body: body}}, nil
 }
 
 // delete plans a DELETE.
@@ -48,21 +89,22 @@ func (a *analysis) delete(f *found, stmt *ast.DeleteStmt) (planned, error) {
 	if err != nil {
 		return planned{}, err
 	}
-	written := b.refs
-	if stmt.IsMultiTable && stmt.Tables != nil {
-		written = nil
-		for _, t := range stmt.Tables.Tables {
-			for _, r := range b.refs {
-				if strings.EqualFold(r.name, t.Name.O) || r.table.Name == t.Name.O && (t.Schema.L != "" || f.db.LowerCase) {
-					written = append(written, r)
-				}
+	w := change{verb: "DELETE", stmt: stmt, writeForm: writeForm{stmt.Limit != nil, stmt.Order != nil, stmt.IgnoreErr}}
+	for _, r := range b.refs {
+		named := !stmt.IsMultiTable || stmt.Tables == nil
+		if !named {
+			for _, t := range stmt.Tables.Tables {
+				named = named || strings.EqualFold(r.name, t.Name.O) || r.table.Name == t.Name.O && (t.Schema.L != "" || f.db.LowerCase)
 			}
 		}
-		if len(written) == 0 {
-			return planned{}, refuse("this form of DELETE")
+		if named {
+			w.writes = append(w.writes, written{ref: r})
 		}
 	}
-	return a.write(f, b, "DELETE", written, writeForm{stmt.Limit != nil, stmt.Order != nil, stmt.IgnoreErr}, nil)
+	if len(w.writes) == 0 {
+		return planned{}, refuse("this form of DELETE")
+	}
+	return a.write(f, b, &w)
 }
 
 // writeBlock reads the tables and conditions of an UPDATE or DELETE.
@@ -96,14 +138,11 @@ func (a *analysis) writeBlock(f *found, stmt ast.Node, tables *ast.TableRefsClau
 	return b, nil
 }
 
-// writeForm is what an UPDATE or DELETE has: LIMIT, ORDER BY, IGNORE.
-type writeForm struct{ bounded, ordered, ignore bool }
-
-// write plans an UPDATE or DELETE of the refs written. ORDER BY without LIMIT is
-// each shard's own matter, since what it decides, which row meets a unique key
-// first, is. assigned are the columns that are set.
-func (a *analysis) write(f *found, b *block, verb string, written []*ref, form writeForm, assigned []int) (planned, error) {
-	p := &Plan{Kind: KindWrite, Verb: verb, Writer: true, Database: f.db.Name}
+// write plans an UPDATE or DELETE that leaves rows on their shards. ORDER BY
+// without LIMIT is each shard's own matter, since what it decides, which row
+// meets a unique key first, is.
+func (a *analysis) write(f *found, b *block, w *change) (planned, error) {
+	p := &Plan{Kind: KindWrite, Verb: w.verb, Writer: true, Database: f.db.Name, SetsID: f.setsID}
 	body := &readBody{db: f.db, write: true}
 	p.body = body
 	base, err := f.baseEdits()
@@ -115,13 +154,15 @@ func (a *analysis) write(f *found, b *block, verb string, written []*ref, form w
 	}
 	body.sources = f.sources()
 	global := false
-	for _, r := range written {
-		p.Clock = p.Clock || f.readsClock(r.table)
-		global = global || r.table.Kind == Global
+	var assigned []int
+	for _, x := range w.writes {
+		p.Clock = p.Clock || f.readsClock(x.ref.table)
+		global = global || x.ref.table.Kind == Global
+		assigned = append(assigned, x.set...)
 	}
 	if global {
-		if err := a.broadcastable(f, body.sources, len(written) == 1 && !form.bounded); err != nil {
-			return planned{}, err
+		if err := a.broadcastable(f, body.sources, len(w.writes) == 1 && !w.bounded); err != nil {
+			return a.gathered(f, w, base, body.sources, err)
 		}
 		p.Kind, body.all = KindBroadcast, true
 		return planned{plan: p}, nil
@@ -136,10 +177,16 @@ func (a *analysis) write(f *found, b *block, verb string, written []*ref, form w
 		body.several = refuse("LAST_INSERT_ID(expression) over several shards")
 	case len(f.assigns) > 0:
 		body.several = refuse("assigning user variables in a statement over several shards")
-	case form.bounded:
-		body.steps, body.several = a.pick(f, b, verb, form, assigned)
+	case w.bounded:
+		body.steps, body.several = a.pick(f, b, w.verb, w.writeForm, assigned)
 	default:
 		body.list = f.splitList(&body.sources[0], body.single)
+	}
+	if body.several != nil {
+		var why *mysql.Error
+		if body.gather, why = f.gatherWrites(w.verb, w.writes, w.ignore, body.sources, w.stmt); why != nil {
+			body.several = why
+		}
 	}
 	return planned{plan: p}, nil
 }

@@ -99,6 +99,7 @@ func BuildTables(db *Database, d *conf.Database, shards []ShardTables) error {
 // link notes which tables foreign keys and triggers hang on.
 func (b *builder) link(name string) {
 	info := b.infos[name]
+	b.db.Tables[name].Triggers = info.Triggers
 	if info.Triggers || len(info.foreign) > 0 {
 		b.db.Tables[name].Linked = true
 	}

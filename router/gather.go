@@ -18,6 +18,12 @@ type Gather struct {
 	Tables []GatherTable
 	Text   []byte     // the statement over the copies
 	Params []ParamRef // of Text, for a prepared statement
+	// Writes says that the statement is an UPDATE or DELETE: some Tables are
+	// written. Ask is then, where it is not nil, a text of it that a shard can
+	// prepare: a shard refuses what a single server would, and copies would not
+	// (a table that is written and read in a subquery, on MySQL).
+	Writes bool
+	Ask    []byte
 }
 
 // String says in words what is gathered, as EXPLAIN prints it.
@@ -31,6 +37,10 @@ func (g *Gather) String() string {
 		fmt.Fprintf(&b, "%s from %d of %d shards", t.Table.Name, t.Shards.Len(), t.Shards.Shards())
 		if len(t.Where) > 0 {
 			fmt.Fprintf(&b, " where %s", t.Where)
+		}
+		b.WriteString(t.Locking)
+		if w := t.Write; w != nil {
+			b.WriteString(", written by " + strings.Join(names(t.Table.columns(w.Key)), ", "))
 		}
 	}
 	return b.String()
@@ -50,6 +60,10 @@ type GatherTable struct {
 	Shards ShardSet
 	Where  []byte
 	Params []ParamRef
+	// Locking is the clause with which the rows are read, "" for none; Write says
+	// how the table is written, nil: it is only read.
+	Locking string
+	Write   *GatherWrite
 }
 
 // CopyName is the name of a table's n-th copy.
@@ -80,6 +94,7 @@ type gatherPlan struct {
 	db     *Database
 	text   template
 	tables []gatherSource
+	ask    bool // of a write: a shard has to be asked first
 }
 
 // gatherSource is one table of a gatherPlan.
@@ -90,7 +105,15 @@ type gatherSource struct {
 	conds   []cond // any of them may hold; nil: all shards
 	all     bool
 	where   template
+	locking string
+	write   *GatherWrite
 }
+
+// How rows are read of which a write depends.
+const (
+	lockShare  = " LOCK IN SHARE MODE"
+	lockUpdate = " FOR UPDATE"
+)
 
 // newGather plans a SELECT as a gather. An error says why it cannot be one.
 func newGather(f *found, sources []source, stmt ast.StmtNode) (*gatherPlan, *mysql.Error) {
@@ -99,12 +122,8 @@ func newGather(f *found, sources []source, stmt ast.StmtNode) (*gatherPlan, *mys
 		return nil, refuse("FOR UPDATE or FOR SHARE where the rows of several shards have to meet")
 	case len(f.shape.vars) > 0:
 		return nil, refuse("SELECT ... INTO where the rows of several shards have to meet")
-	case len(f.assigns) > 0:
-		return nil, refuse("assigning user variables where the rows of several shards have to meet")
 	case f.unstable == "stored function":
 		return nil, refuse("stored functions where the rows of several shards have to meet")
-	case f.setsID:
-		return nil, refuse("LAST_INSERT_ID(expression) over several shards")
 	case f.locks:
 		return nil, refuse("GET_LOCK() and its like together with tables")
 	case f.system != "":
@@ -140,9 +159,13 @@ func newGather(f *found, sources []source, stmt ast.StmtNode) (*gatherPlan, *mys
 			continue
 		}
 		byTable[r.table] = nil
-		f.gatherConds(s, refs[r.table], sources)
-		if len(refs[r.table]) == 1 {
-			s.where = f.pushed(r)
+		if len(f.assigns) > 0 {
+			s.all = true // which rows are looked at, and how often, shows (rule G1)
+		} else {
+			f.gatherConds(s, refs[r.table], sources)
+			if len(refs[r.table]) == 1 {
+				s.where = f.pushed(r)
+			}
 		}
 		g.tables = append(g.tables, *s)
 	}
@@ -382,26 +405,9 @@ func (f *found) gatherText(g *gatherPlan) (template, *mysql.Error) {
 // its own.
 func (f *found) copyEdits(g *gatherPlan) ([]edit, *mysql.Error) {
 	s := f.shape
-	dropped, err := f.qualifierEdits()
+	toks, tables, err := f.copyTokens()
 	if err != nil {
 		return nil, err
-	}
-	toks := make([]token, 0, len(s.toks))
-	for _, t := range s.toks {
-		inside := false
-		for _, e := range dropped {
-			inside = inside || t.start >= e.start && t.end <= e.end
-		}
-		if !inside {
-			toks = append(toks, t)
-		}
-	}
-	tables, err := tableTokens(s.text, toks, f.db, f.cte)
-	if err != nil {
-		return nil, err
-	}
-	if len(tables) != len(f.refs) {
-		return nil, refuse("this form of FROM where the rows of several shards have to meet")
 	}
 	var out []edit
 	seen := map[*Table]int{}
@@ -424,6 +430,60 @@ func (f *found) copyEdits(g *gatherPlan) ([]edit, *mysql.Error) {
 	return out, nil
 }
 
+// copyTokens are the statement's tokens without databases in front of names, and
+// which of them are the references to tables, in the order of the text.
+func (f *found) copyTokens() (toks []token, tables []int, err *mysql.Error) {
+	s := f.shape
+	dropped, err := f.qualifierEdits()
+	if err != nil {
+		return nil, nil, err
+	}
+	toks = make([]token, 0, len(s.toks))
+	for _, t := range s.toks {
+		inside := false
+		for _, e := range dropped {
+			inside = inside || t.start >= e.start && t.end <= e.end
+		}
+		if !inside {
+			toks = append(toks, t)
+		}
+	}
+	using := deleteUsing(s.text, toks)
+	if tables, err = tableTokens(s.text, toks[using:], f.db, f.cte); err != nil {
+		return nil, nil, err
+	}
+	for i := range tables {
+		tables[i] += using
+	}
+	if len(tables) != len(f.refs) {
+		return nil, nil, refuse("this form of FROM where the rows of several shards have to meet")
+	}
+	return toks, tables, nil
+}
+
+// deleteUsing is where the USING of a DELETE FROM t, u USING ... is, before which
+// names are no references; 0 when it has none.
+func deleteUsing(text string, toks []token) int {
+	i := 0
+	for i < len(toks) && (toks[i].depth > 0 || toks[i].word(text) != "DELETE") {
+		i++
+	}
+	for i < len(toks) && toks[i].word(text) != "FROM" {
+		i++
+	}
+	for i++; i+1 < len(toks) && toks[i].ident(); i++ {
+		for i++; i+1 < len(toks) && (toks[i].is(text, '.') || toks[i].is(text, '*') || i > 0 && toks[i-1].is(text, '.') && toks[i].ident()); i++ {
+		}
+		if toks[i].word(text) == "USING" && toks[i].depth == 0 {
+			return i
+		}
+		if !toks[i].is(text, ',') {
+			break
+		}
+	}
+	return 0
+}
+
 // aliasFollows tells whether the token behind a table's name is, or announces,
 // its alias.
 func aliasFollows(t token, text string) bool {
@@ -435,7 +495,7 @@ func aliasFollows(t token, text string) bool {
 	}
 	switch t.word(text) {
 	case "JOIN", "INNER", "LEFT", "RIGHT", "CROSS", "NATURAL", "STRAIGHT_JOIN", "ON", "USING", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT",
-		"UNION", "EXCEPT", "INTERSECT", "FOR", "LOCK", "WINDOW", "PARTITION", "USE", "IGNORE", "FORCE", "PROCEDURE", "TABLESAMPLE", "OFFSET", "FETCH", "INTO":
+		"UNION", "EXCEPT", "INTERSECT", "FOR", "LOCK", "WINDOW", "PARTITION", "USE", "IGNORE", "FORCE", "PROCEDURE", "TABLESAMPLE", "OFFSET", "FETCH", "INTO", "SET":
 		return false
 	}
 	return true
@@ -453,7 +513,8 @@ func (g *gatherPlan) bind(q *Query, r *Route) {
 	}
 	for i := range g.tables {
 		s := &g.tables[i]
-		t := GatherTable{Table: s.table, Columns: s.columns, Copies: s.copies}
+		t := GatherTable{Table: s.table, Columns: s.columns, Copies: s.copies, Locking: s.locking, Write: s.write}
+		out.Writes = out.Writes || s.write != nil
 		switch {
 		case s.table.Kind == Single:
 			t.Shards = OneShard(n, s.table.Shard)
@@ -490,6 +551,18 @@ func (g *gatherPlan) explain(s *strings.Builder) {
 		}
 		if t.copies > 1 {
 			fmt.Fprintf(s, ", %d copies", t.copies)
+		}
+		s.WriteString(t.locking)
+		if w := t.write; w != nil {
+			fmt.Fprintf(s, ", write by (%s)", strings.Join(names(t.table.columns(w.Key)), ", "))
+			switch {
+			case w.Set == nil:
+				s.WriteString(" delete")
+			case w.Moves:
+				s.WriteString(" move")
+			default:
+				fmt.Fprintf(s, " set (%s)", strings.Join(names(t.table.columns(w.Set)), ", "))
+			}
 		}
 		if len(t.conds) > 0 && !t.all {
 			for _, c := range t.conds {

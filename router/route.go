@@ -127,6 +127,9 @@ func (b *readBody) bind(p *Plan, q *Query, r *Route) error {
 	}
 	if b.gather != nil {
 		b.gather.bind(q, r)
+		if b.gather.ask {
+			r.Gather.Ask = b.text(q)
+		}
 		return nil
 	}
 	if b.several != nil {
@@ -200,6 +203,16 @@ func (b *readBody) same(q *Query, r *Route, set ShardSet) error {
 	w.template(b.single)
 	b.targets(r, set, w.params())
 	return nil
+}
+
+// text is the text for a single shard, which lives as the query's or on its own.
+func (b *readBody) text(q *Query) []byte {
+	if b.single == nil {
+		return q.Text
+	}
+	w := writer{q: q, r: &Route{}, db: b.db}
+	w.template(b.single)
+	return w.r.buf
 }
 
 // targets gives every shard of the set the text in r's memory.

@@ -99,6 +99,8 @@ type Table struct {
 	// Linked says that the table has foreign keys, is referred to by one, or has
 	// triggers: its rows cannot be taken out and put in again unnoticed.
 	Linked bool
+	// Triggers says that it has triggers.
+	Triggers bool
 	// Unchecked are the constraints that no shard can enforce for the whole
 	// table, each with the reason.
 	Unchecked []string

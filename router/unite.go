@@ -125,6 +125,10 @@ func tableTokens(text string, toks []token, db *Database, with map[string]bool) 
 			}
 			continue
 		}
+		if t.depth == 0 && *cur == partNone && t.word(text) == "USING" {
+			*cur = partTables // the tables of a DELETE FROM ... USING
+			continue
+		}
 		if t.kind == tokWord && (i == 0 || !toks[i-1].is(text, '.')) && cur.word(t.word(text)) {
 			continue
 		}
@@ -145,8 +149,12 @@ func tableTokens(text string, toks []token, db *Database, with map[string]bool) 
 // word moves on at a keyword; false when the word is none that matters.
 func (p *selectPart) word(w string) bool {
 	switch w {
-	case "SELECT":
+	case "SELECT", "DELETE":
 		*p = partSelect
+	case "UPDATE":
+		if *p == partNone {
+			*p = partTables
+		}
 	case "FROM":
 		if *p == partSelect {
 			*p = partTables
@@ -159,12 +167,13 @@ func (p *selectPart) word(w string) bool {
 		if *p == partOn {
 			*p = partTables
 		}
-	case "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW", "FOR", "LOCK", "PROCEDURE":
+	case "WHERE", "SET", "GROUP", "HAVING", "ORDER", "LIMIT", "WINDOW", "FOR", "LOCK", "PROCEDURE":
 		if *p == partTables || *p == partOn {
 			*p = partRest
 		}
 	case "UNION", "EXCEPT", "INTERSECT":
 		*p = partNone
+	case "LOW_PRIORITY", "IGNORE": // between UPDATE and its tables
 	default:
 		return false
 	}
@@ -181,8 +190,10 @@ func tableStarts(toks []token, i int, text string) bool {
 		return true
 	}
 	switch p.word(text) {
-	case "FROM", "JOIN", "STRAIGHT_JOIN":
+	case "FROM", "JOIN", "STRAIGHT_JOIN", "UPDATE", "LOW_PRIORITY", "USING":
 		return true
+	case "IGNORE": // of UPDATE, not of an index hint
+		return i > 1 && (toks[i-2].word(text) == "UPDATE" || toks[i-2].word(text) == "LOW_PRIORITY")
 	}
 	return false
 }
