@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
-	"github.com/pingcap/tidb/pkg/parser/opcode"
 
 	"braid/internal/mysql"
 )
@@ -104,7 +103,7 @@ type gatherSource struct {
 	copies  int
 	conds   []cond // any of them may hold; nil: all shards
 	all     bool
-	where   template
+	where   []pushedCond
 	locking string
 	write   *GatherWrite
 }
@@ -262,118 +261,6 @@ func (f *found) gatherConds(s *gatherSource, refs []*ref, sources []source) {
 	}
 }
 
-// pushed is the condition that a reference's own rows have to meet to matter
-// (rule G1): conjuncts of WHERE and of inner joins where no outer join
-// null-extends the reference, and of the ON of the outer join that does. Only
-// plain comparisons with values are pushed.
-func (f *found) pushed(r *ref) template {
-	nullable := r.block.nullExtends(r)
-	var out template
-	for _, set := range r.block.sets {
-		if set.narrows == nil && nullable || set.narrows != nil && !contains(set.narrows, r) {
-			continue
-		}
-		if len(set.narrows) > 1 && nullable {
-			// The condition of an outer join around this reference and others: a row
-			// of one that it rejects does not keep the others from being null-extended.
-			continue
-		}
-		for _, e := range set.conj {
-			t, ok := f.pushable(r, e)
-			if !ok {
-				continue
-			}
-			if len(out) > 0 {
-				out = out.add(" AND ")
-			}
-			out = append(out, t...)
-		}
-	}
-	return out
-}
-
-// pushable writes a comparison of one of the reference's columns with values.
-func (f *found) pushable(r *ref, e ast.ExprNode) (template, bool) {
-	column := func(e ast.ExprNode) (template, bool) {
-		c := f.columnOf(r.block, e)
-		if c.ref != r {
-			return nil, false
-		}
-		col := &r.table.Columns[c.col]
-		if col.DataType == "timestamp" || col.DataType == "time" {
-			// Rows are read in another time zone than the statement's, and what
-			// value or date these mean depends on it.
-			return nil, false
-		}
-		return template{}.add(quoteIdent(col.Name)), true
-	}
-	value := func(e ast.ExprNode) (template, bool) {
-		o, ok := f.operand(e, false)
-		if !ok || o.kind != operandHole {
-			return nil, false
-		}
-		return template{{kind: segHole, n: o.hole}}, true
-	}
-	join := func(parts ...template) template {
-		var t template
-		for _, p := range parts {
-			t = append(t, p...)
-		}
-		return t
-	}
-	text := func(s string) template { return template{}.add(s) }
-	switch x := e.(type) {
-	case *ast.BinaryOperationExpr:
-		op, ok := map[opcode.Op]string{opcode.EQ: " = ", opcode.LT: " < ", opcode.LE: " <= ", opcode.GT: " > ", opcode.GE: " >= ", opcode.NE: " <> "}[x.Op]
-		if !ok {
-			return nil, false
-		}
-		if c, ok := column(x.L); ok {
-			v, ok := value(x.R)
-			return join(c, text(op), v), ok
-		}
-		if c, ok := column(x.R); ok {
-			v, ok := value(x.L)
-			return join(v, text(op), c), ok
-		}
-	case *ast.BetweenExpr:
-		c, ok := column(x.Expr)
-		l, ok2 := value(x.Left)
-		h, ok3 := value(x.Right)
-		if x.Not || !ok || !ok2 || !ok3 {
-			return nil, false
-		}
-		return join(c, text(" BETWEEN "), l, text(" AND "), h), true
-	case *ast.PatternInExpr:
-		c, ok := column(x.Expr)
-		if x.Not || x.Sel != nil || !ok {
-			return nil, false
-		}
-		t := join(c, text(" IN ("))
-		for i, e := range x.List {
-			v, ok := value(e)
-			if !ok {
-				return nil, false
-			}
-			if i > 0 {
-				t = join(t, text(", "))
-			}
-			t = join(t, v)
-		}
-		return join(t, text(")")), true
-	case *ast.IsNullExpr:
-		c, ok := column(x.Expr)
-		if !ok {
-			return nil, false
-		}
-		if x.Not {
-			return join(c, text(" IS NOT NULL")), true
-		}
-		return join(c, text(" IS NULL")), true
-	}
-	return nil, false
-}
-
 // gatherText is the statement over the copies: without databases in front of
 // tables, with the session's facts, and, where one temporary table cannot be
 // opened twice in a statement (MySQL, error 1137), with a copy for every
@@ -528,8 +415,8 @@ func (g *gatherPlan) bind(q *Query, r *Route) {
 				t.Shards = t.Shards.Or(evaluate(c, q, n))
 			}
 		}
-		if len(s.where) > 0 {
-			t.Where, t.Params = write(s.where)
+		if where := bindPushed(s.where, q); len(where) > 0 {
+			t.Where, t.Params = write(where)
 		}
 		out.Tables = append(out.Tables, t)
 	}
@@ -546,8 +433,8 @@ func (g *gatherPlan) explain(s *strings.Builder) {
 			cols = append(cols, t.table.Columns[c].Name)
 		}
 		fmt.Fprintf(s, " (%s)", strings.Join(cols, ", "))
-		if len(t.where) > 0 {
-			s.WriteString(" where " + t.where.String())
+		for i, c := range t.where {
+			s.WriteString([]string{" where ", " AND "}[min(i, 1)] + c.text.String())
 		}
 		if t.copies > 1 {
 			fmt.Fprintf(s, ", %d copies", t.copies)
