@@ -98,6 +98,14 @@ type changeWork struct {
 	Plan   *router.DDL   `json:"plan"`
 }
 
+// text is the statement for a shard.
+func (w *changeWork) text(shard string) string {
+	if len(w.Texts) == 1 {
+		return string(w.Texts[0])
+	}
+	return string(w.Texts[slices.Index(w.Shards, shard)])
+}
+
 // begin writes down what is about to be done: the rules of new tables, and, where
 // several shards are changed, how to go on after a failure.
 func (ch *schemaChange) begin(ctx context.Context, d *router.DDL, statement []byte, work *changeWork) error {

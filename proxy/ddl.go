@@ -162,7 +162,7 @@ func (s *Session) unfinished(ch *schemaChange, p *place, err error) error {
 	if len(ch.done) > 0 {
 		done = strings.Join(ch.done, ", ")
 	}
-	text := fmt.Sprintf("%s (failed on shard %s; done on %s; see row %d of braid.ddl on the first shard)", e.Message, p.shard, done, ch.id)
+	text := fmt.Sprintf("%s (failed on shard %s; done on %s; RESUME DDL %s.%d on the admin port goes on with it)", e.Message, p.shard, done, ch.database, ch.id)
 	if err := ch.failed("shard " + p.shard + ": " + e.Message); err != nil {
 		text += "; writing that down failed too: " + err.Error()
 	}

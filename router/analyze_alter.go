@@ -157,3 +157,38 @@ func (a *analysis) constrains(f *found, name *ast.TableName, cols []*ast.ColumnD
 	}
 	return enforceable(f.db, tableSite(t), f.db.Placements[f.db.fold(t.Name)].UniqueCheck, cols, constraints)
 }
+
+// undoAlter is the statement that takes an ALTER TABLE back, "" where it does more
+// than to add columns and named keys.
+func undoAlter(n *ast.AlterTableStmt) string {
+	var back []string
+	for _, s := range n.Specs {
+		switch {
+		case s.IfNotExists:
+			return ""
+		case s.Tp == ast.AlterTableAddColumns:
+			for _, c := range s.NewColumns {
+				back = append([]string{"DROP COLUMN " + quoteIdent(c.Name.Name.O)}, back...)
+			}
+			if len(s.NewConstraints) > 0 {
+				return ""
+			}
+		case s.Tp == ast.AlterTableAddConstraint && s.Constraint.Name != "" && !s.Constraint.IfNotExists:
+			kind := "INDEX "
+			switch s.Constraint.Tp {
+			case ast.ConstraintKey, ast.ConstraintIndex, ast.ConstraintUniq, ast.ConstraintUniqKey, ast.ConstraintUniqIndex, ast.ConstraintFulltext:
+			case ast.ConstraintForeignKey:
+				kind = "FOREIGN KEY "
+			default:
+				return ""
+			}
+			back = append([]string{"DROP " + kind + quoteIdent(s.Constraint.Name)}, back...)
+		default:
+			return ""
+		}
+	}
+	if len(back) == 0 {
+		return ""
+	}
+	return "ALTER TABLE " + quoteIdent(n.Table.Name.O) + " " + strings.Join(back, ", ")
+}

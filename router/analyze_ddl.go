@@ -21,6 +21,7 @@ func (a *analysis) ddl(f *found, stmt ast.DDLNode) (planned, error) {
 		p, err := a.schemaChange(f, "ALTER TABLE", []*ast.TableName{n.Table}, false)
 		if err == nil && !p.plan.Temporary {
 			p.plan.DDL.Raises = setsAutoIncrement(n)
+			p.plan.DDL.Undo = undoAlter(n)
 			err = a.alterRenames(f, p.plan.DDL, n)
 		}
 		return p, err
@@ -41,7 +42,11 @@ func (a *analysis) ddl(f *found, stmt ast.DDLNode) (planned, error) {
 				return planned{}, err
 			}
 		}
-		return a.schemaChange(f, "CREATE INDEX", []*ast.TableName{n.Table}, false)
+		p, err := a.schemaChange(f, "CREATE INDEX", []*ast.TableName{n.Table}, false)
+		if err == nil && !p.plan.Temporary && !n.IfNotExists {
+			p.plan.DDL.Undo = "DROP INDEX " + quoteIdent(n.IndexName) + " ON " + quoteIdent(n.Table.Name.O)
+		}
+		return p, err
 	case *ast.DropIndexStmt:
 		return a.schemaChange(f, "DROP INDEX", []*ast.TableName{n.Table}, false)
 	case *ast.CreateViewStmt:
@@ -363,6 +368,7 @@ func createKey(n *ast.CreateTableStmt) string {
 func (a *analysis) rename(f *found, n *ast.RenameTableStmt) (planned, error) {
 	d := &DDL{Verb: "RENAME TABLE", Raises: true, Restarts: true}
 	shard := -1
+	var back []string
 	named := map[string]*Table{} // by the names that the statement has given so far
 	for i, x := range n.TableToTables {
 		t := named[x.OldTable.Name.O]
@@ -388,7 +394,9 @@ func (a *analysis) rename(f *found, n *ast.RenameTableStmt) (planned, error) {
 		}
 		shard = one
 		d.Tables = append(d.Tables, x.OldTable.Name.O, x.NewTable.Name.O)
+		back = append([]string{quoteIdent(x.NewTable.Name.O) + " TO " + quoteIdent(x.OldTable.Name.O)}, back...)
 	}
+	d.Undo = "RENAME TABLE " + strings.Join(back, ", ")
 	return a.ddlPlan(f, d, shard)
 }
 
@@ -446,6 +454,9 @@ func (a *analysis) createView(f *found, n *ast.CreateViewStmt) (planned, error) 
 		case r.table.Kind == Single || shard >= 0:
 			return planned{}, refuse("views over tables of several shards")
 		}
+	}
+	if !n.OrReplace {
+		d.Undo = "DROP VIEW " + quoteIdent(d.NewTable)
 	}
 	return a.ddlPlan(f, d, shard)
 }
