@@ -49,6 +49,7 @@ type Conn struct {
 	autocommit autocommit
 
 	identity string // the server's, once the connection carried a transaction
+	tagged   bool   // @braid_gtrid is set, of a transaction that may be over
 
 	pending int // answers of queued commands not read yet
 	queued  int // bytes of them
@@ -196,13 +197,23 @@ func (c *Conn) bring(need *Need) error {
 	return nil
 }
 
-// cleanse queues a COM_RESET_CONNECTION when the connection, which comes from
-// the pool, has user variables that vars lacks.
+// cleanse queues what takes from a connection that comes from the pool what the
+// next session must not find there: a COM_RESET_CONNECTION when it has user
+// variables that vars lacks, and the mark of the transaction that it was a leg of.
 func (c *Conn) cleanse(vars *Vars) error {
-	if c.vars == vars || !vars.strays(c.vars) {
+	if c.vars != vars && vars.strays(c.vars) {
+		return c.queueReset()
+	}
+	return c.untag()
+}
+
+// untag queues that the connection belongs to no transaction over several nodes.
+func (c *Conn) untag() error {
+	if !c.tagged {
 		return nil
 	}
-	return c.queueReset()
+	c.tagged = false
+	return c.Queue("SET @" + gtridVariable + "=NULL")
 }
 
 // queueReset makes the connection as a fresh one in its schema.
@@ -212,6 +223,7 @@ func (c *Conn) queueReset() error {
 	}
 	c.vars, c.autocommit, c.stmts = nil, autocommitUnknown, stmtCache{}
 	c.identity = "" // its low wait_timeout (rule T8) is gone too
+	c.tagged = false
 	return c.queue(1)
 }
 

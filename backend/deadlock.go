@@ -468,17 +468,18 @@ func (t *Tx) tag(l *leg) error {
 	if err := l.conn.Queue("SET @" + gtridVariable + "='" + t.mu.gtrid + "'"); err != nil {
 		return err
 	}
-	l.tagged = true
+	l.conn.tagged = true
 	if l.bqual == "" {
 		return l.conn.Flush() // its next statement may be long in coming
 	}
 	return nil
 }
 
-// untag queues that the mark is taken off again, in front of the transaction's end.
+// untag queues, in front of the transaction's end, that the mark is taken off a
+// connection that the session keeps. Others lose it when they are next taken
+// from the pool, where it costs no COMMIT anything.
 func (l *leg) untag() {
-	if l.tagged {
-		l.tagged = false
-		l.queue("SET @" + gtridVariable + "=NULL")
+	if l.pinned && l.err == nil && !l.gone {
+		l.err = l.conn.untag()
 	}
 }

@@ -142,7 +142,7 @@ func (k *Coordinator) leave(b branch, d Decision) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, there := k.mu.left[b]; !there && d == DecidedCommit {
-		k.leftCommits.Add(1)
+		k.unfinished.Add(1)
 	}
 	k.mu.left[b] = d
 }
@@ -153,7 +153,7 @@ func (k *Coordinator) finished(b branch) {
 	if d, there := k.mu.left[b]; there {
 		delete(k.mu.left, b)
 		if d == DecidedCommit {
-			k.leftCommits.Add(-1)
+			k.unfinished.Add(-1)
 		}
 	}
 }
@@ -226,14 +226,22 @@ func (k *Coordinator) finishOnNode(ctx context.Context, name string, branches ma
 }
 
 // Unfinished tells whether FinishOn may have something to do on some node.
-func (k *Coordinator) Unfinished() bool { return k.leftCommits.Load() != 0 }
+func (k *Coordinator) Unfinished() bool { return k.unfinished.Load() != 0 }
 
 // FinishOn commits on a node what this Braid has told clients is committed and
-// could not finish there (rule T11). Whoever is about to read or write on the
-// node calls it first; it is free unless something is unfinished. Leg calls it.
+// has not finished there, or waits for whoever is doing so (rule T11). Whoever is
+// about to read or write on the node calls it first; it is free unless something
+// is unfinished. Leg calls it.
 func (k *Coordinator) FinishOn(ctx context.Context, n *Node) error {
-	if k.leftCommits.Load() == 0 {
+	if k.unfinished.Load() == 0 {
 		return nil
+	}
+	for _, applied := range k.applyingOn(n.name) {
+		select {
+		case <-applied:
+		case <-ctx.Done():
+			return unfinishedError(n, ctx.Err())
+		}
 	}
 	left := k.leftOn(func(b branch, d Decision) bool { return b.node == n.name && d == DecidedCommit })
 	if len(left) == 0 {
@@ -242,11 +250,54 @@ func (k *Coordinator) FinishOn(ctx context.Context, n *Node) error {
 	ctx, cancel := context.WithTimeout(ctx, k.patience)
 	defer cancel()
 	if err := k.finishOnNode(ctx, n.name, left[n.name]); err != nil {
-		return mysql.Errorf(gomysql.ER_LOCK_WAIT_TIMEOUT,
-			"Lock wait timeout exceeded; a committed transaction is not finished on node %s yet (%v); try restarting transaction", n.name, err)
+		return unfinishedError(n, err)
 	}
 	return nil
 }
+
+// unfinishedError is what a client sees that came to a node where a committed
+// transaction is not finished.
+func unfinishedError(n *Node, err error) *mysql.Error {
+	return mysql.Errorf(gomysql.ER_LOCK_WAIT_TIMEOUT,
+		"Lock wait timeout exceeded; a committed transaction is not finished on node %s yet (%v); try restarting transaction", n.name, err)
+}
+
+// applying notes a branch that is committed behind its client's OK.
+func (k *Coordinator) applying(b branch) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.mu.applying[b] = make(chan struct{})
+	k.unfinished.Add(1)
+}
+
+// applied lets go on who waits for a branch, if anybody may: it is committed, or left.
+func (k *Coordinator) applied(b branch) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if over, there := k.mu.applying[b]; there {
+		close(over)
+		delete(k.mu.applying, b)
+		k.unfinished.Add(-1)
+	}
+}
+
+// applyingOn returns what is closed when the branches that are being committed on
+// a node now are so.
+func (k *Coordinator) applyingOn(node string) (waits []<-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for b, applied := range k.mu.applying {
+		if b.node == node {
+			waits = append(waits, applied)
+		}
+	}
+	return waits
+}
+
+// Applied waits until no commit is applied any more that was begun before: a
+// Braid that ends calls it when its sessions are gone. It takes as long as the
+// coordinator's patience at most, twice.
+func (k *Coordinator) Applied() { k.appliers.Wait() }
 
 // retryLeft tries once more to finish everything that was left.
 func (k *Coordinator) retryLeft(ctx context.Context) {

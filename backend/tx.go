@@ -39,16 +39,18 @@ type Coordinator struct {
 	passing   sync.Mutex        // one pass of recovery at a time; guards purgeFrom
 	purgeFrom map[string]string // where the next look for old decisions begins, by gtrid prefix
 
-	leftCommits atomic.Int64 // branches of left that are to be committed
+	unfinished atomic.Int64   // branches that are to be committed: those of left and of applying
+	appliers   sync.WaitGroup // commits that are applied behind their answer
 
 	mu struct {
 		sync.Mutex
-		cluster string               // the cluster id, "" until it is known
-		nodes   map[*Node]*nodeFacts // prepared nodes
-		refused map[*Node]refusal    // nodes that could not be prepared just now
-		open    map[*Tx]struct{}     // transactions that have a leg
-		left    map[branch]Decision  // decided here, to be finished
-		seen    map[branch]time.Time // prepared branches by when a pass first saw them
+		cluster  string                   // the cluster id, "" until it is known
+		nodes    map[*Node]*nodeFacts     // prepared nodes
+		refused  map[*Node]refusal        // nodes that could not be prepared just now
+		open     map[*Tx]struct{}         // transactions that have a leg
+		left     map[branch]Decision      // decided here, to be finished
+		applying map[branch]chan struct{} // being committed behind the client's OK; closed when that is over
+		seen     map[branch]time.Time     // prepared branches by when a pass first saw them
 	}
 }
 
@@ -69,6 +71,7 @@ func NewCoordinator(cfg conf.Recovery, cluster func() *Cluster, log *zap.Logger)
 	k.mu.refused = map[*Node]refusal{}
 	k.mu.open = map[*Tx]struct{}{}
 	k.mu.left = map[branch]Decision{}
+	k.mu.applying = map[branch]chan struct{}{}
 	k.mu.seen = map[branch]time.Time{}
 	return k, nil
 }
@@ -98,6 +101,10 @@ type TxOptions struct {
 	Since time.Time
 
 	Isolation string // "READ-COMMITTED", ...; "" none
+
+	// Decided has Commit return as soon as a commit over several nodes is decided;
+	// its branches are committed behind that, and FinishOn waits for them (rule T11).
+	Decided bool
 
 	// Pinned returns the connection that the session is pinned to on a node, nil
 	// when there is none; the leg then uses it and leaves it to the session at
@@ -164,7 +171,6 @@ type leg struct {
 	wrote  atomic.Bool
 	pinned bool
 	gone   bool // its connection was destroyed
-	tagged bool // the connection carries the gtrid in @braid_gtrid
 
 	// During commit and rollback.
 	prepareSent bool
@@ -275,6 +281,9 @@ func (t *Tx) Leg(ctx context.Context, n *Node, schema string, vars *Vars) (*Conn
 		return nil, t.Refusal()
 	}
 	t.running()
+	if err := t.k.FinishOn(ctx, n); err != nil {
+		return nil, err
+	}
 	if l := t.leg(n); l != nil {
 		if l.gone {
 			return nil, t.lose(n, errAbandoned)
@@ -285,9 +294,6 @@ func (t *Tx) Leg(ctx context.Context, n *Node, schema string, vars *Vars) (*Conn
 		return nil, mysql.Errorf(gomysql.ER_NOT_SUPPORTED_YET,
 			"This version of Braid doesn't yet support 'a statement on node %s in a transaction that began on node %s, where the database has transaction = \"single\"'",
 			n.name, t.mu.legs[0].node.name)
-	}
-	if err := t.k.FinishOn(ctx, n); err != nil {
-		return nil, err
 	}
 	l := &leg{node: n}
 	if t.o.Pinned != nil {

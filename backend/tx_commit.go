@@ -3,6 +3,7 @@ package backend
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -203,7 +204,7 @@ func (t *Tx) afterRelease(l *leg) {
 // commitOne commits a transaction that wrote on one node, or on none when
 // writer is nil.
 func (t *Tx) commitOne(ctx context.Context, writer *leg) error {
-	if writer != nil && writer.tagged {
+	if writer != nil && writer.conn.tagged {
 		if err := writer.conn.Confirm(); err != nil {
 			err := t.lose(writer.node, err)
 			t.end(TxEnded)
@@ -290,7 +291,7 @@ func (t *Tx) commitMany(ctx context.Context) error {
 	k.step(stepBeforePrepare)
 	started := k.now()
 	stop := interruptible(ctx, legs)
-	for _, l := range legs {
+	for _, l := range append(slices.Clone(legs[1:]), decider) { // the branches first: they write through to the disk
 		l.begin()
 		l.untag()
 		switch {
@@ -359,11 +360,29 @@ func (t *Tx) commitMany(ctx context.Context) error {
 	}
 	k.step(stepDecided)
 	t.leave(decider)
-	t.commitBranches()
-	k.step(stepCommitted)
+	var branches []*leg
+	early := t.o.Decided
+	for _, l := range legs[1:] {
+		if !l.gone && l.wrote.Load() {
+			branches = append(branches, l)
+			early = early && !l.pinned // the session goes on with its connection
+		}
+	}
+	if !early {
+		t.commitBranches(branches)
+		t.end(TxEnded)
+		return nil
+	}
+	for _, l := range branches {
+		k.applying(t.branch(l))
+	}
+	k.appliers.Go(func() { t.commitBranches(branches) })
 	t.end(TxEnded)
 	return nil
 }
+
+// branch names what a leg other than the first has on its node.
+func (t *Tx) branch(l *leg) branch { return branch{l.node.name, t.mu.gtrid, l.bqual} }
 
 // unprepared returns a leg that keeps the transaction from being decided
 // 'commit': one that wrote and is not prepared, or the decider without its row.
@@ -425,7 +444,7 @@ func (t *Tx) abort(l *leg) error {
 		ok := l.err == nil && l.refused == nil
 		t.afterRollback(l)
 		if !ok && l.prepareSent {
-			k.leave(branch{l.node.name, t.mu.gtrid, l.bqual}, DecidedRollback)
+			k.leave(t.branch(l), DecidedRollback)
 		}
 	}
 	k.finishLeft(t.mu.gtrid)
@@ -433,15 +452,14 @@ func (t *Tx) abort(l *leg) error {
 	return result
 }
 
-// commitBranches commits the prepared branches after the decision. What cannot
-// be told within the coordinator's patience is left to FinishOn and Run.
-func (t *Tx) commitBranches() {
+// commitBranches commits the prepared branches after the decision, and gives
+// their connections back. What cannot be told within the coordinator's patience
+// is left to FinishOn and Run. The session may have gone on: of the transaction
+// only what does not change is used.
+func (t *Tx) commitBranches(branches []*leg) {
 	k := t.k
 	deadline := time.Now().Add(k.patience)
-	for _, l := range t.mu.legs[1:] {
-		if l.gone || !l.wrote.Load() {
-			continue
-		}
+	for _, l := range branches {
 		l.begin()
 		l.conn.SetDeadline(deadline)
 		l.queue("XA COMMIT " + xidText(t.mu.gtrid, l.bqual))
@@ -449,24 +467,23 @@ func (t *Tx) commitBranches() {
 		k.step(stepBranchSent)
 	}
 	left := false
-	for _, l := range t.mu.legs[1:] {
-		if l.gone || !l.wrote.Load() {
-			continue
-		}
+	for _, l := range branches {
 		l.read()
 		k.step(stepHalfCommitted)
 		if l.err == nil && l.refused == nil {
 			l.conn.SetDeadline(time.Time{})
 			t.leave(l)
-			continue
+		} else {
+			left = true
+			t.destroy(l)
+			k.leave(t.branch(l), DecidedCommit)
 		}
-		left = true
-		t.destroy(l)
-		k.leave(branch{l.node.name, t.mu.gtrid, l.bqual}, DecidedCommit)
+		k.applied(t.branch(l))
 	}
 	if left {
 		k.finishLeft(t.mu.gtrid)
 	}
+	k.step(stepCommitted)
 }
 
 // resolve finds out, on a connection of its own, how a transaction whose

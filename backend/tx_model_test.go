@@ -56,15 +56,22 @@ type modelState struct {
 	dangling  [3]bool // broken, with a command that the node may still run
 	recoverer [2]Decision
 	purged    bool // a decision row was deleted
+	told      bool // commit_ok = "decided": the client has its OK
+	missed    bool // a session of this Braid has read a node behind that, and not seen the change
 }
 
-// mutation is a protocol with one rule left out.
+// mutation is a protocol with one rule left out, or, where it is but decided,
+// the protocol itself with commit_ok = "decided".
 type mutation struct {
+	decided bool // OK when decided; sessions that come to a node wait for its branch (T11)
+
 	noFence       bool // a recoverer takes a missing row for 'rollback' and writes none
 	busyDecides   bool // a recoverer takes a lock wait timeout for 'rollback'
 	commitUnread  bool // COMMIT is sent without waiting for the INSERT's answer (T1)
 	earlyDecision bool // COMMIT is sent before all branches have answered
 	earlyPurge    bool // rows are deleted while a branch is listed (T9)
+	tellsDeciding bool // OK is given before the decision's COMMIT is answered (T11)
+	noWait        bool // sessions do not wait for the branches behind the OK (T11)
 }
 
 func (s modelState) next(m mutation) (out []modelState) {
@@ -114,6 +121,9 @@ func (s modelState) next(m mutation) (out []modelState) {
 			add(func(n *modelState) { n.c = cAborting; n.close(0) })
 		}
 	case cDeciding:
+		if m.tellsDeciding && !s.told {
+			add(func(n *modelState) { n.told = true })
+		}
 		if s.open[0] {
 			committed := func(n *modelState) {
 				n.first = branchCommitted
@@ -140,6 +150,9 @@ func (s modelState) next(m mutation) (out []modelState) {
 			}
 		})
 	case cCommitting, cAborting:
+		if m.decided && s.c == cCommitting && !s.told {
+			add(func(n *modelState) { n.told = true })
+		}
 		done := true
 		for i, b := range s.branches {
 			if b != branchActive && b != branchPrepared {
@@ -168,6 +181,14 @@ func (s modelState) next(m mutation) (out []modelState) {
 				}
 				n.open = [3]bool{}
 			})
+		}
+	}
+	if s.told && alive {
+		// A session of this Braid reads on a branch's node: it has waited.
+		for _, b := range s.branches {
+			if b == branchCommitted || m.noWait || s.c != cCommitting {
+				add(func(n *modelState) { n.missed = n.missed || b != branchCommitted })
+			}
 		}
 	}
 	// A node runs, or drops, what a broken connection has left in its socket.
@@ -265,6 +286,12 @@ func (s *modelState) wrong() string {
 			return "the client was told of a rollback of what is committed"
 		}
 	}
+	if s.told && (s.first == branchRolledBack || s.c == cDoneAbort) {
+		return "the client was told OK of what is rolled back"
+	}
+	if s.missed {
+		return "a session of this Braid misses what a client was told is committed"
+	}
 	if s.branches[0] == branchCommitted && s.branches[1] == branchRolledBack || s.branches[1] == branchCommitted && s.branches[0] == branchRolledBack {
 		return "half a transaction"
 	}
@@ -304,12 +331,12 @@ func explore(m mutation) (states int, wrong, stuck string) {
 
 // canFinish tells whether from every reachable state without a live coordinator
 // the recoverers can bring everything to an end.
-func canFinish() string {
+func canFinish(m mutation) string {
 	start := modelState{open: [3]bool{true, true, true}}
 	back := map[modelState][]modelState{}
 	seen := map[modelState]bool{start: true}
 	for queue := []modelState{start}; len(queue) > 0; queue = queue[1:] {
-		for _, n := range queue[0].next(mutation{}) {
+		for _, n := range queue[0].next(m) {
 			back[n] = append(back[n], queue[0])
 			if !seen[n] {
 				seen[n] = true
@@ -346,19 +373,23 @@ func canFinish() string {
 }
 
 func TestProtocolModel(t *testing.T) {
-	states, wrong, stuck := explore(mutation{})
-	t.Logf("%d states", states)
-	if states < 500 {
-		t.Errorf("only %d states: the model does not move", states)
-	}
-	if wrong != "" {
-		t.Errorf("the protocol can go wrong: %s", wrong)
-	}
-	if stuck != "" {
-		t.Errorf("the protocol can get stuck: %s", stuck)
-	}
-	if s := canFinish(); s != "" {
-		t.Errorf("cannot be finished: %s", s)
+	for name, m := range map[string]mutation{"applied": {}, "decided": {decided: true}} {
+		t.Run(name, func(t *testing.T) {
+			states, wrong, stuck := explore(m)
+			t.Logf("%d states", states)
+			if states < 500 {
+				t.Errorf("only %d states: the model does not move", states)
+			}
+			if wrong != "" {
+				t.Errorf("the protocol can go wrong: %s", wrong)
+			}
+			if stuck != "" {
+				t.Errorf("the protocol can get stuck: %s", stuck)
+			}
+			if s := canFinish(m); s != "" {
+				t.Errorf("cannot be finished: %s", s)
+			}
+		})
 	}
 }
 
@@ -370,6 +401,9 @@ func TestProtocolModelCatchesMutations(t *testing.T) {
 		"T1: COMMIT without the INSERT's answer": {commitUnread: true},
 		"decision before all are prepared":       {earlyDecision: true},
 		"T9: decisions deleted too early":        {earlyPurge: true},
+		"T5: no fence, OK when decided":          {noFence: true, decided: true},
+		"T11: OK before it is decided":           {tellsDeciding: true},
+		"T11: nobody waits behind the OK":        {noWait: true, decided: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, wrong, _ := explore(m); wrong == "" {

@@ -29,6 +29,8 @@ func TestTransactions(t *testing.T) {
 		{"T6 a new Braid finds the cluster id", testT6Same},
 		{"T8 legs have a wait_timeout", testT8WaitTimeout},
 		{"T11 a branch that does not answer is finished before the next read", testT11},
+		{"T11 an early OK is waited behind", testT11Decided},
+		{"T11 a node that dies behind an early OK", testT11DecidedLost},
 		{"T12 who writes decides how to commit", testT12},
 		{"T13 a failed statement is undone on all legs", testT13Undo},
 		{"T13 savepoints reach late legs", testT13Savepoints},
@@ -343,40 +345,6 @@ func testT8WaitTimeout(t *testing.T, l *lab) {
 		}
 	}
 	_ = tx.Rollback(t.Context())
-}
-
-func testT11(t *testing.T, l *lab) {
-	b := l.braid(t)
-	b.patience = 300 * time.Millisecond
-	tx := transfer(t, b, 0, 1, 2)
-	b.failpoint = func(step string) {
-		if step == stepDecided {
-			l.pause(t, 2)
-		}
-	}
-	err := tx.Commit(t.Context())
-	b.failpoint = nil
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Whoever comes to the node waits for its branch, or is told.
-	next := b.Begin(TxOptions{})
-	wantCode(t, legExec(t, next, b.nodes[2], "SELECT 1"), gomysql.ER_LOCK_WAIT_TIMEOUT)
-	mustExec(t, next, b.nodes[1], "SELECT 1")
-	if err := l.servers[2].Continue(); err != nil {
-		t.Fatal(err)
-	}
-	b.patience = patience
-	c, err := next.Leg(t.Context(), b.nodes[2], "", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := c.Query("SELECT v FROM app.t WHERE id=1", 1)
-	if err != nil || string(rows[0][0]) != "110" {
-		t.Errorf("the next transaction reads %s, %v", rows, err)
-	}
-	_ = next.Rollback(t.Context())
-	l.wantRows(t, 110, 110, 110)
 }
 
 func testT12(t *testing.T, l *lab) {

@@ -94,6 +94,7 @@ type Database struct {
 	Default     string  `toml:"default"`     // "single" or "hash": for tables not listed
 	Isolation   string  `toml:"isolation"`   // "READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE"
 	Transaction string  `toml:"transaction"` // "atomic" or "single"
+	CommitOK    string  `toml:"commit_ok"`   // "applied" or "decided"
 	Shards      []Shard `toml:"shards"`
 	Tables      []Table `toml:"tables"`
 }

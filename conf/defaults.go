@@ -56,6 +56,7 @@ func defaults() []keyDefault {
 		{"databases[].default", "single"},
 		{"databases[].isolation", "REPEATABLE-READ"},
 		{"databases[].transaction", "atomic"},
+		{"databases[].commit_ok", "applied"},
 	}
 }
 

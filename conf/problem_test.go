@@ -16,7 +16,7 @@ var broken = []struct {
 		`t:12:1: nodes.n2.primary: is missing; name the primary's address, as "10.0.0.1:3306"`,
 		`t:14:1: nodes.n2.prmary: unknown key; did you mean "primary"?`}},
 	{"unknown key, nothing near", `name = "shop"`, "name = \"shop\"\ncolour = 1", []string{
-		`t:20:1: databases.shop.colour: unknown key; the keys here are name, default, isolation, transaction, shards, tables`}},
+		`t:20:1: databases.shop.colour: unknown key; the keys here are name, default, isolation, transaction, commit_ok, shards, tables`}},
 	{"unknown section", "", "[tiemouts]\nidle = \"1s\"", []string{
 		`t:30:1: tiemouts: unknown key; did you mean "timeouts"?`}},
 	{"key in other case", `user = "braid"`, `User = "braid"`, []string{

@@ -32,6 +32,7 @@ func (c *Config) checkDatabases(k *checker, list place) {
 		k.word(at.key("default"), d.Default, "single", "hash")
 		k.word(at.key("isolation"), d.Isolation, "READ-UNCOMMITTED", "READ-COMMITTED", "REPEATABLE-READ", "SERIALIZABLE")
 		k.word(at.key("transaction"), d.Transaction, "atomic", "single")
+		k.word(at.key("commit_ok"), d.CommitOK, "applied", "decided")
 		d.checkShards(k, at, nodes, schemas)
 		d.checkTables(k, at)
 	}

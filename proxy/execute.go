@@ -267,17 +267,20 @@ func (s *Session) take(plan *router.Plan, p *place) (*backend.Conn, error) {
 	}
 	foundRows := s.caps&gomysql.CLIENT_FOUND_ROWS != 0
 	inTx := s.tx != nil && !plan.NoTables
+	finished := plan.NoTables || !s.srv.tx.Unfinished()
 	var c *backend.Conn
 	if inTx {
-		if s.tx.State() == backend.TxActive {
+		if s.tx.State() == backend.TxActive && finished {
 			c = s.tx.On(p.node)
 		}
-	} else if c = s.pinned(p.node); c == nil && !s.srv.tx.Unfinished() {
-		c = p.node.Idle(foundRows, p.schema, s.vars)
+	} else if finished {
+		if c = s.pinned(p.node); c == nil {
+			c = p.node.Idle(foundRows, p.schema, s.vars)
+		}
 	}
 	if c == nil {
 		var err error
-		if c, err = s.takeNew(p, inTx, foundRows); err != nil {
+		if c, err = s.takeNew(plan, p, inTx, foundRows); err != nil {
 			return nil, err
 		}
 	}
@@ -289,7 +292,7 @@ func (s *Session) take(plan *router.Plan, p *place) (*backend.Conn, error) {
 }
 
 // takeNew is take where no connection is at hand: it may open one, and wait.
-func (s *Session) takeNew(p *place, inTx, foundRows bool) (*backend.Conn, error) {
+func (s *Session) takeNew(plan *router.Plan, p *place, inTx, foundRows bool) (*backend.Conn, error) {
 	ctx, cancel := s.context()
 	defer cancel()
 	if inTx {
@@ -302,8 +305,13 @@ func (s *Session) takeNew(p *place, inTx, foundRows bool) (*backend.Conn, error)
 		return c, nil
 	}
 	// What this Braid's clients were told is committed is to be seen (rule T11).
-	if err := s.srv.tx.FinishOn(ctx, p.node); err != nil {
-		return nil, err
+	if !plan.NoTables {
+		if err := s.srv.tx.FinishOn(ctx, p.node); err != nil {
+			return nil, err
+		}
+	}
+	if c := s.pinned(p.node); c != nil {
+		return c, nil
 	}
 	return p.node.Get(ctx, foundRows, p.schema, s.vars)
 }

@@ -192,6 +192,7 @@ func (s *Server) Run(ctx context.Context) error {
 	case err = <-failed:
 	}
 	s.drain()
+	s.tx.Applied()
 	stop()
 	s.closeListeners()
 	work.Wait()

@@ -88,8 +88,11 @@ func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
 			o.ReadOnly = s.readOnly
 		}
 	}
-	if b := s.gen.base[s.database]; b != nil && b.conf.Transaction == "single" {
-		o.Mode = backend.TxSingle
+	if b := s.gen.base[s.database]; b != nil {
+		if b.conf.Transaction == "single" {
+			o.Mode = backend.TxSingle
+		}
+		o.Decided = b.conf.CommitOK == "decided"
 	}
 	o.Pinned, o.Unpinned = s.pinned, s.lostPin
 	s.nextLevel, s.nextAccess = "", ""
