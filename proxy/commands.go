@@ -19,18 +19,10 @@ func (s *Session) comFieldList(payload []byte) error {
 	if s.database == "" {
 		return s.fail(mysql.Errorf(1046, "No database selected"))
 	}
-	db := s.gen.topology.Databases[s.database]
-	if db == nil {
-		return s.fail(mysql.Errorf(1049, "Unknown database '%s'", s.database))
+	p, err := s.tablePlace(string(name))
+	if err != nil {
+		return s.failErr(err)
 	}
-	if own := s.router().Topology().Databases[s.database].Table(string(name)); own != nil && own.Temporary {
-		return s.fail(temporaryRefused("in COM_FIELD_LIST"))
-	}
-	t := db.Table(string(name))
-	if t == nil {
-		return s.fail(mysql.Errorf(1146, "Table '%s.%s' doesn't exist", s.database, name))
-	}
-	p := place{node: s.gen.base[s.database].nodes[t.Shard], schema: db.Shards[t.Shard].Schema, database: s.database, shard: db.Shards[t.Shard].Name}
 	ctx, cancel := s.context()
 	defer cancel()
 	c, err := p.node.Get(ctx, false, p.schema, s.vars)
@@ -71,6 +63,22 @@ func (s *Session) comFieldList(payload []byte) error {
 	return s.failErr(p.shardError(err))
 }
 
+// tablePlace is where a table of the session's database can be asked for.
+func (s *Session) tablePlace(name string) (place, error) {
+	db := s.gen.topology.Databases[s.database]
+	if db == nil { // information_schema
+		return s.home()
+	}
+	if own := s.router().Topology().Databases[s.database].Table(name); own != nil && own.Temporary {
+		return place{}, temporaryRefused("in COM_FIELD_LIST")
+	}
+	t := db.Table(name)
+	if t == nil {
+		return place{}, mysql.Errorf(1146, "Table '%s.%s' doesn't exist", s.database, name)
+	}
+	return s.shardPlace(s.database, t.Shard), nil
+}
+
 // comStatistics answers COM_STATISTICS with a line of text.
 func (s *Session) comStatistics() error {
 	up := time.Since(s.srv.start)
@@ -100,6 +108,7 @@ func (s *Session) comResetConnection() error {
 func (s *Session) comChangeUser(payload []byte) error {
 	s.rollbackOpen()
 	s.unpinAll()
+	former, database := s.loggedIn, s.database
 	packet := append([]byte{gomysql.COM_CHANGE_USER}, payload...)
 	nc := s.c.NetConn()
 	_ = nc.SetDeadline(time.Now().Add(time.Duration(s.gen.cfg.Timeouts.Handshake)))
@@ -108,7 +117,7 @@ func (s *Session) comChangeUser(payload []byte) error {
 		s.srv.stats.denied.Add(1)
 		var e *mysql.Error
 		if errors.As(err, &e) {
-			_ = s.c.Flush()
+			return s.unchanged(former, database)
 		}
 		return err
 	}
@@ -117,10 +126,35 @@ func (s *Session) comChangeUser(payload []byte) error {
 	s.begin(login)
 	if login.Database != "" {
 		if e := s.use(login.Database); e != nil {
-			return s.fail(e)
+			if err := s.fail(e); err != nil {
+				return err
+			}
+			return s.unchanged(former, database)
 		}
 	}
 	return s.okNothing()
+}
+
+// unchanged is what becomes of a session whose COM_CHANGE_USER was answered with
+// an error: MySQL closes it, MariaDB keeps it as the former user's, without what
+// that had set.
+func (s *Session) unchanged(former *mysql.Login, database string) error {
+	if err := s.c.Flush(); err != nil {
+		return err
+	}
+	if !s.mariadb() {
+		return errQuit
+	}
+	_ = s.c.NetConn().SetDeadline(time.Time{})
+	s.database = ""
+	s.begin(former)
+	if database == "" {
+		return nil
+	}
+	if e := s.use(database); e != nil {
+		return e
+	}
+	return nil
 }
 
 // comSetOption switches multi-statements on and off.

@@ -15,6 +15,9 @@ type exchange struct {
 	// greeting. A client whose plugin is not the greeting's has not used the
 	// salt: libmysqlclient sends an empty response and waits for a switch.
 	fresh bool
+	// repeat tells that the client may use the salt of before with
+	// mysql_native_password.
+	repeat bool
 }
 
 // run asks for the password and checks it. Unknown users take the same way.
@@ -35,6 +38,12 @@ func (x *exchange) run(lookup Lookup) error {
 				"Client does not support authentication protocol requested by server; consider upgrading MySQL client")
 		}
 		salt = newSalt()
+		if plugin == gomysql.AUTH_NATIVE_PASSWORD {
+			if x.repeat {
+				salt = x.login.nativeSalt
+			}
+			x.login.nativeSalt = salt
+		}
 		if err := send(x.c, appendAuthSwitch(nil, plugin, salt)); err != nil {
 			return err
 		}

@@ -60,6 +60,9 @@ type Login struct {
 
 	salt       []byte // the greeting's
 	authPlugin string // the greeting's
+	// nativeSalt is the last one that the client was told with
+	// mysql_native_password, at first the greeting's.
+	nativeSalt []byte
 }
 
 // AcceptHandshake greets the client on c and finds out who it is. The OK packet that ends a good login is left to the caller, who may yet
@@ -126,6 +129,7 @@ func acceptHandshake(c *Conn, opt *ServerOptions, lookup Lookup) (*Login, error)
 		TLS:          isTLS(c.NetConn()),
 		salt:         g.Salt,
 		authPlugin:   g.AuthPlugin,
+		nativeSalt:   g.Salt,
 	}
 	// A client may ask for both compressions; zlib is mysqld's choice then.
 	switch {
@@ -197,7 +201,10 @@ func acceptChangeUser(c *Conn, opt *ServerOptions, former *Login, payload []byte
 	x := exchange{c: c, opt: opt, login: login, plugin: r.authPlugin, response: r.authResponse}
 	// Which salt the client used here depends on the client and on what came
 	// before. So the exchange starts over with a new one, as mysqld's does,
-	// unless the client is too old for that.
+	// unless the client is too old for that. MariaDB's client answers
+	// mysql_native_password with the salt it had before, whatever the switch
+	// says, so that MariaDB's server repeats it there.
+	x.repeat = true
 	x.fresh = login.Capabilities&gomysql.CLIENT_PLUGIN_AUTH == 0
 	if err := x.run(lookup); err != nil {
 		return nil, err

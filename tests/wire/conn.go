@@ -170,6 +170,22 @@ func (c *Conn) login(o Options) error {
 	return c.finishLogin(o.Password, plugin, salt)
 }
 
+// ChangeUser is COM_CHANGE_USER to o's user, password and database.
+func (c *Conn) ChangeUser(o Options) error {
+	b := append(append([]byte(o.User), 0), 0) // no response: the server is to ask
+	b = append(append(b, o.Database...), 0)
+	collation := o.Collation
+	if collation == 0 {
+		collation = 45
+	}
+	b = append(b, collation, 0)
+	b = append(append(b, gomysql.AUTH_NATIVE_PASSWORD...), 0)
+	if err := c.command(gomysql.COM_CHANGE_USER, b); err != nil {
+		return err
+	}
+	return c.finishLogin(o.Password, gomysql.AUTH_NATIVE_PASSWORD, nil)
+}
+
 // finishLogin follows the server's questions until OK or ERR.
 func (c *Conn) finishLogin(password, plugin string, salt []byte) error {
 	for {
