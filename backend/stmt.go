@@ -15,6 +15,8 @@ type Stmt struct {
 	ID      uint32
 	Params  []mysql.Column
 	Columns []mysql.Column
+	// Warnings is how many warnings the server had of the text.
+	Warnings uint16
 	// Schema is the caller's note of the schema's version that Columns are of;
 	// 0: none was made.
 	Schema uint64
@@ -84,7 +86,7 @@ func (c *Conn) Prepare(need *Need, text []byte) (*Stmt, error) {
 	if len(p) < 12 || p[0] != 0 {
 		return nil, mysql.ErrMalformed
 	}
-	s := &Stmt{ID: binary.LittleEndian.Uint32(p[1:]), key: stmtKey{c.schema, c.stmtVars(text), string(text)}}
+	s := &Stmt{ID: binary.LittleEndian.Uint32(p[1:]), Warnings: binary.LittleEndian.Uint16(p[10:]), key: stmtKey{c.schema, c.stmtVars(text), string(text)}}
 	columns, params := int(binary.LittleEndian.Uint16(p[5:])), int(binary.LittleEndian.Uint16(p[7:]))
 	read := func(n int) ([]mysql.Column, error) {
 		cols := make([]mysql.Column, n)

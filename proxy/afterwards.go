@@ -10,8 +10,7 @@ import (
 // afterwards notes what the session remembers of a statement that went well,
 // asking the connection while it is still ours (rule D7).
 func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *relayed) error {
-	s.warned, s.errored = r.ok.Warnings, 0
-	s.warnings = s.warnings[:0]
+	s.newWarnings(nil, !plan.NoTables || r.ok.Warnings > 0)
 	if r.set {
 		s.facts.RowCount = -1
 		s.facts.FoundRows = r.rows
@@ -25,6 +24,7 @@ func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *re
 			return err
 		}
 		s.addWarnings(rows, p)
+		s.warned = r.ok.Warnings
 	}
 	if plan.Load != nil {
 		if err := s.loadVariables(c, plan.Load, true); err != nil {
@@ -86,21 +86,26 @@ func (s *Session) keepAssigned(c *backend.Conn, plan *router.Plan) error {
 	return nil
 }
 
-// addWarnings takes rows of a SHOW WARNINGS at p over. What the servers say of
-// the text itself each shard says: it is taken once. How many were left out is
+// addWarnings takes rows of a SHOW WARNINGS at p over. How many were left out is
 // returned.
 func (s *Session) addWarnings(rows [][][]byte, p *place) (left int) {
+	n := len(s.warnings)
+	s.warnings = p.warnings(s.warnings, rows)
+	return len(rows) - (len(s.warnings) - n)
+}
+
+// warnings appends rows of a SHOW WARNINGS at p to list. What the servers say of
+// the text itself each shard says: it is taken once.
+func (p *place) warnings(list []warning, rows [][][]byte) []warning {
 	for _, r := range rows {
 		if len(r) < 3 {
 			continue
 		}
 		code := uint16(parseUint(r[1]))
 		w := warning{string(r[0]), code, logicalText(code, string(r[2]), p.schema, p.database)}
-		if ofText(code) && slices.Contains(s.warnings, w) {
-			left++
-			continue
+		if !ofText(code) || !slices.Contains(list, w) {
+			list = append(list, w)
 		}
-		s.warnings = append(s.warnings, w)
 	}
-	return left
+	return list
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // statusKept are the status flags that a node's answer decides.
-const statusKept = gomysql.SERVER_STATUS_NO_GOOD_INDEX_USED | gomysql.SERVER_STATUS_NO_INDEX_USED | gomysql.SERVER_STATUS_DB_DROPPED
+const statusKept = gomysql.SERVER_STATUS_NO_GOOD_INDEX_USED | gomysql.SERVER_STATUS_NO_INDEX_USED | gomysql.SERVER_STATUS_DB_DROPPED |
+	gomysql.SERVER_QUERY_WAS_SLOW | gomysql.SERVER_PS_OUT_PARAMS
 
 // statusAnsiQuotes is MariaDB's SERVER_STATUS_ANSI_QUOTES.
 const statusAnsiQuotes = 0x8000
@@ -37,6 +38,9 @@ func (s *Session) status(fromNode uint16) uint16 {
 	}
 	if s.mode&router.ModeAnsiQuotes != 0 && s.mariadb() {
 		st |= statusAnsiQuotes
+	}
+	if s.columnsChanged {
+		st |= gomysql.SERVER_STATUS_METADATA_CHANGED
 	}
 	if s.more {
 		st |= gomysql.SERVER_MORE_RESULTS_EXISTS
@@ -65,6 +69,7 @@ func (s *Session) writeColumnsEnd(fromNode uint16) error {
 
 // writeColumns announces a result set of these columns.
 func (s *Session) writeColumns(cols []mysql.Column, fromNode uint16) error {
+	s.announced(len(cols))
 	return s.columns(cols, s.status(fromNode))
 }
 

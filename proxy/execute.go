@@ -382,7 +382,7 @@ func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) 
 			}
 			return s.lost(c, plan, &p, err)
 		}
-		r, err := s.relay(c, first, &p)
+		r, err := s.relay(c, first, &p, plan)
 		if err != nil {
 			return s.lost(c, plan, &p, err)
 		}

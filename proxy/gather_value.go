@@ -82,7 +82,7 @@ func (g *gathering) answer() error {
 	if err != nil {
 		return fail(err)
 	}
-	r, err := s.relay(c, first, p)
+	r, err := s.relay(c, first, p, g.plan)
 	if err != nil {
 		return fail(err)
 	}

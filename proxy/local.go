@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
 	"braid/internal/mysql"
 	"braid/router"
 )
@@ -27,8 +29,9 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 		return s.okNothing()
 	case router.OpSet:
 		sets, err := s.bindSets(l.Sets, ps)
+		var warned uint16
 		if err == nil {
-			err = s.set(sets)
+			warned, err = s.set(sets)
 		}
 		if err != nil {
 			return s.failErr(err)
@@ -36,9 +39,8 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 		if err := s.trackSet(l.Sets); err != nil {
 			return s.failErr(err)
 		}
-		s.warned, s.errored = uint16(len(s.warnings)), 0
 		s.facts.RowCount, s.facts.FoundRows = 0, 0
-		return s.writeOK(&mysql.OK{Warnings: s.warned})
+		return s.writeOK(&mysql.OK{Warnings: warned})
 	case router.OpTransaction:
 		return s.setTransaction(l)
 	case router.OpShow:
@@ -55,6 +57,8 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 		return s.explain(plan, q, bin)
 	case router.OpUnlockTables:
 		return s.okNothing()
+	case router.OpCreateDatabase, router.OpDropDatabase:
+		return s.databaseDDL(l)
 	case router.OpXA:
 		return s.fail(mysql.Errorf(1235, "This version of Braid doesn't yet support 'XA of a client's own: Braid itself makes transactions over several shards atomic'"))
 	}
@@ -62,13 +66,18 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 }
 
 // okNothing answers a statement that changed no row.
-func (s *Session) okNothing() error { return s.okInfo("") }
-
-// okInfo is okNothing with a server's remark.
-func (s *Session) okInfo(info string) error {
-	s.warnings, s.warned, s.errored = s.warnings[:0], 0, 0
+func (s *Session) okNothing() error {
+	s.newWarnings(nil, false)
 	s.facts.RowCount, s.facts.FoundRows = 0, 0
-	return s.writeOK(&mysql.OK{Info: info})
+	return s.writeOK(&mysql.OK{})
+}
+
+// newWarnings makes w what SHOW WARNINGS tells. MariaDB goes on telling of an
+// earlier statement while those that follow use no tables and warn of nothing.
+func (s *Session) newWarnings(w []warning, tables bool) {
+	if len(w) > 0 || tables || !s.mariadb() {
+		s.warnings, s.warned, s.errored = append(s.warnings[:0], w...), uint16(len(w)), 0
+	}
 }
 
 // kill is KILL [QUERY] of one of this Braid's connections.
@@ -142,4 +151,32 @@ func (s *Session) explain(plan *router.Plan, q *router.Query, bin bool) error {
 		r.rows = append(r.rows, []cell{text("merge"), {}, {}, text(route.Merge.Describe(route.Limit))})
 	}
 	return s.writeResult(r, bin)
+}
+
+// databaseDDL answers CREATE DATABASE of one that exists and DROP DATABASE of one
+// that does not.
+func (s *Session) databaseDDL(l *router.Local) error {
+	if err := s.commitOpen(); err != nil {
+		return s.failErr(err)
+	}
+	if e := s.gen.checkDatabase(s.user, s.host, l.Name); e != nil && e.Code != gomysql.ER_BAD_DB_ERROR {
+		return s.fail(e)
+	}
+	made := l.Op == router.OpCreateDatabase
+	e := mysql.Errorf(gomysql.ER_DB_DROP_EXISTS, "Can't drop database '%s'; database doesn't exist", l.Name)
+	if made {
+		e = mysql.Errorf(gomysql.ER_DB_CREATE_EXISTS, "Can't create database '%s'; database exists", l.Name)
+	}
+	if !l.Lenient {
+		return s.fail(e)
+	}
+	ok := mysql.OK{Warnings: 1}
+	if !made {
+		ok.Status = gomysql.SERVER_STATUS_DB_DROPPED
+	} else if !s.mariadb() {
+		ok.AffectedRows = 1
+	}
+	s.warnings, s.warned, s.errored = append(s.warnings[:0], warning{"Note", e.Code, e.Message}), 1, 0
+	s.facts.RowCount, s.facts.FoundRows = int64(ok.AffectedRows), 0
+	return s.writeOK(&ok)
 }

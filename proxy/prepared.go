@@ -16,6 +16,8 @@ type prepared struct {
 	id     uint32
 	text   []byte
 	params int
+	// columns is the number of columns that the client was last told of.
+	columns int
 	// keepsWarnings says that it shows the warnings of the statement in front of
 	// it, and so is not to clear them.
 	keepsWarnings bool
@@ -74,11 +76,11 @@ func (s *Session) comPrepare(textBytes []byte) error {
 		return s.fail(mysql.Errorf(1461, "Can't create more than max_prepared_stmt_count statements (current value: %d)", preparedMax))
 	}
 	ps := &prepared{text: append([]byte(nil), textBytes...)}
-	params, columns, err := s.describe(ps)
+	d, err := s.describe(ps)
 	if err != nil {
 		return s.failErr(err)
 	}
-	ps.params = len(params)
+	ps.params, ps.columns = len(d.params), len(d.columns)
 	s.stmtNext++
 	ps.id = s.stmtNext
 	if s.stmts == nil {
@@ -87,14 +89,15 @@ func (s *Session) comPrepare(textBytes []byte) error {
 	s.stmts[ps.id], s.latest = ps, ps
 	head := []byte{0}
 	head = binary.LittleEndian.AppendUint32(head, ps.id)
-	head = binary.LittleEndian.AppendUint16(head, uint16(len(columns)))
-	head = binary.LittleEndian.AppendUint16(head, uint16(len(params)))
-	head = append(head, 0, 0, 0)
+	head = binary.LittleEndian.AppendUint16(head, uint16(len(d.columns)))
+	head = binary.LittleEndian.AppendUint16(head, uint16(len(d.params)))
+	head = append(head, 0)
+	head = binary.LittleEndian.AppendUint16(head, uint16(len(d.warnings)))
 	if err := s.c.WritePacket(head); err != nil {
 		return err
 	}
 	var def []byte
-	for _, group := range [][]mysql.Column{params, columns} {
+	for _, group := range [][]mysql.Column{d.params, d.columns} {
 		if len(group) == 0 {
 			continue
 		}
@@ -109,13 +112,20 @@ func (s *Session) comPrepare(textBytes []byte) error {
 		}
 	}
 	if !ps.keepsWarnings {
-		s.warnings, s.warned, s.errored = s.warnings[:0], 0, 0
+		s.newWarnings(d.warnings, d.tables)
 	}
 	return nil
 }
 
-// describe returns the metadata of a statement's parameters and columns.
-func (s *Session) describe(ps *prepared) (params, columns []mysql.Column, err error) {
+// described is what is announced of a prepared statement.
+type described struct {
+	params, columns []mysql.Column
+	warnings        []warning // that its text gave
+	tables          bool      // it uses tables
+}
+
+// describe finds out what to announce of a statement.
+func (s *Session) describe(ps *prepared) (*described, error) {
 	q := &s.query
 	q.Text, q.Prepared, q.Params = ps.text, true, nil
 	s.fillQuery(q)
@@ -125,17 +135,25 @@ func (s *Session) describe(ps *prepared) (params, columns []mysql.Column, err er
 		if errors.As(err, &e) && e.Code == gomysql.ER_PARSE_ERROR {
 			err = s.askSyntax(q, e)
 		}
-		return nil, nil, err
+		return nil, err
 	}
 	switch plan.Kind {
 	case router.KindRefuse:
-		return nil, nil, plan.Err
+		if !plan.ImplicitCommit {
+			return nil, plan.Err
+		}
+		// What is wrong with a schema change, servers find out when it is executed.
+		p, err := s.home()
+		if err != nil {
+			return nil, err
+		}
+		return s.describeOn(&p, q.Text)
 	case router.KindLocal:
 		ps.keepsWarnings = plan.Local.Op == router.OpShow && showsWarnings(&plan.Local.Show)
 		return s.describeLocal(plan, q)
 	}
 	if plan.Load != nil {
-		return nil, nil, mysql.Errorf(1295, "This command is not supported in the prepared statement protocol yet")
+		return nil, mysql.Errorf(1295, "This command is not supported in the prepared statement protocol yet")
 	}
 	text, shard := plan.Describe(q)
 	if len(plan.System) > 0 {
@@ -146,40 +164,47 @@ func (s *Session) describe(ps *prepared) (params, columns []mysql.Column, err er
 	}
 	p := s.place(plan, shard)
 	if p.node == nil {
-		return nil, nil, mysql.Errorf(1105, "no node can be used: every database's schema is unread; see the log")
+		return nil, mysql.Errorf(1105, "no node can be used: every database's schema is unread; see the log")
 	}
-	params, columns, err = s.describeOn(&p, text)
+	d, err := s.describeOn(&p, text)
 	var e *mysql.Error
 	if plan.Temporary && errors.As(err, &e) && e.Code == gomysql.ER_NO_SUCH_TABLE {
 		err = temporaryRefused("together with rows of other shards")
 	}
-	return params, columns, err
+	if err != nil {
+		return nil, err
+	}
+	d.tables = !plan.NoTables
+	return d, nil
 }
 
 // describeLocal describes a statement that Braid carries out itself. Whether
 // it can be prepared at all, and what is then announced, differs between
 // servers, so a node is asked.
-func (s *Session) describeLocal(plan *router.Plan, q *router.Query) (params, columns []mysql.Column, err error) {
+func (s *Session) describeLocal(plan *router.Plan, q *router.Query) (*described, error) {
 	if plan.Local.Op == router.OpExplain {
-		return nil, s.explainColumns(), nil
+		return &described{columns: s.explainColumns()}, nil
 	}
 	p, err := s.home()
-	text := q.Text
-	if err == nil && plan.Local.Op == router.OpShow {
-		var f *shown
-		if f, err = s.showOn(&plan.Local.Show, q); err == nil {
-			p, text = f.place, f.text
-			defer func() { f.rename(columns) }()
-		}
-	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return s.describeOn(&p, text)
+	if plan.Local.Op != router.OpShow {
+		return s.describeOn(&p, q.Text)
+	}
+	f, err := s.showOn(&plan.Local.Show, q)
+	if err != nil {
+		return nil, err
+	}
+	d, err := s.describeOn(&f.place, f.text)
+	if err == nil {
+		f.rename(d.columns)
+	}
+	return d, err
 }
 
 // describeOn lets a node prepare a text.
-func (s *Session) describeOn(p *place, text []byte) (params, columns []mysql.Column, err error) {
+func (s *Session) describeOn(p *place, text []byte) (*described, error) {
 	ctx, cancel := s.context()
 	defer cancel()
 	for again := false; ; again = true {
@@ -188,16 +213,17 @@ func (s *Session) describeOn(p *place, text []byte) (params, columns []mysql.Col
 		if !pinned {
 			var err error
 			if c, err = p.node.Get(ctx, s.caps&gomysql.CLIENT_FOUND_ROWS != 0, p.schema, s.vars); err != nil {
-				return nil, nil, p.shardError(err)
+				return nil, p.shardError(err)
 			}
 		}
 		s.hold(c)
 		leg := s.tx != nil && s.tx.On(p.node) == c
 		need := backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: !leg && s.autocommit}
 		st, err := c.Prepare(&need, text)
-		if err == nil && st.Schema != 0 && (st.Schema != s.gen.number || s.temporaries != nil) {
+		if err == nil && st.Schema != 0 && (st.Schema != s.gen.number || s.temporaries != nil || st.Warnings > 0) {
 			// Prepared before the last change of the schema: the node would do so
-			// again when it is executed, but its columns are wanted now.
+			// again when it is executed, but its columns are wanted now. And what it
+			// warns of, it tells only now.
 			if err = c.Forget(st); err == nil {
 				st, err = c.Prepare(&need, text)
 			}
@@ -205,28 +231,35 @@ func (s *Session) describeOn(p *place, text []byte) (params, columns []mysql.Col
 		if err == nil {
 			st.Schema = s.gen.number
 		}
+		d := &described{}
+		if err == nil && st.Warnings > 0 {
+			var rows [][][]byte
+			if rows, err = c.Query(showWarnings, warningsMax); err == nil {
+				d.warnings = p.warnings(nil, rows)
+			}
+		}
 		s.drop(c)
 		var e *mysql.Error
 		switch {
 		case err == nil:
-			params, columns = append(params, st.Params...), append(columns, st.Columns...)
-			for i := range columns {
-				if columns[i].Schema == p.schema {
-					columns[i].Schema = p.database
+			d.params, d.columns = append(d.params, st.Params...), append(d.columns, st.Columns...)
+			for i := range d.columns {
+				if d.columns[i].Schema == p.schema {
+					d.columns[i].Schema = p.database
 				}
 			}
 			s.giveBack(c)
-			return params, columns, nil
+			return d, nil
 		case errors.As(err, &e) && !isPrefix(err):
 			s.giveBack(c)
-			return nil, nil, logical(e, p.schema, p.database)
+			return nil, logical(e, p.schema, p.database)
 		}
 		s.scrap(c)
 		if pinned {
-			return nil, nil, pinLostError(p.shardError(err))
+			return nil, pinLostError(p.shardError(err))
 		}
 		if again || !backend.IsLost(err) {
-			return nil, nil, p.shardError(err)
+			return nil, p.shardError(err)
 		}
 	}
 }
@@ -277,13 +310,28 @@ func (s *Session) comExecute(payload []byte) error {
 	if err != nil {
 		return s.planFailed(q, err)
 	}
+	s.executing = ps
+	if flags&gomysql.CURSOR_TYPE_READ_ONLY != 0 && len(plan.Into) > 0 {
+		ps.forgetLong()
+		return s.fail(mysql.Errorf(gomysql.ER_SP_BAD_CURSOR_SELECT, "Cursor SELECT must not have INTO"))
+	}
 	if flags&gomysql.CURSOR_TYPE_READ_ONLY != 0 && plan.Rows && plan.Kind != router.KindLocal && plan.Kind != router.KindRefuse {
 		err = s.openCursor(plan, q, ex)
 	} else {
 		err = s.execute(plan, q, ex)
 	}
+	s.executing, s.columnsChanged = nil, false
 	ps.forgetLong()
 	return err
+}
+
+// announced notes how many columns a result has that the client is now told of:
+// an execution says so when they are not as many as they were. (Of some statements,
+// CALL among them, none are announced by PREPARE.)
+func (s *Session) announced(n int) {
+	if ps := s.executing; ps != nil && ps.columns > 0 && ps.columns != n {
+		ps.columns, s.columnsChanged = n, true
+	}
 }
 
 // paramSize returns how many bytes of p a parameter of a type takes, and how

@@ -32,17 +32,19 @@ func (s *Session) prepareNamed(l *router.Local) error {
 	}
 	delete(s.named, strings.ToLower(l.Name))
 	ps := &prepared{text: []byte(text)}
-	params, _, err := s.describe(ps)
+	d, err := s.describe(ps)
 	if err != nil {
 		return s.failErr(err)
 	}
-	ps.params = len(params)
+	ps.params = len(d.params)
 	if s.named == nil {
 		s.named = map[string]*prepared{}
 	}
 	s.named[strings.ToLower(l.Name)] = ps
 	s.trackChange()
-	return s.okInfo("Statement prepared")
+	s.newWarnings(d.warnings, d.tables)
+	s.facts.RowCount, s.facts.FoundRows = 0, 0
+	return s.writeOK(&mysql.OK{Info: "Statement prepared", Warnings: uint16(len(d.warnings))})
 }
 
 // executeNamed is EXECUTE name USING @a, @b. The values of the variables decide

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
@@ -16,14 +17,16 @@ type relayed struct {
 	err  *mysql.Error // the node's error, which was not yet passed on
 	rows uint64
 	set  bool // it was a result set
+	// program says, before, that it is the answer to a CALL.
+	program bool
 }
 
 // relay passes a node's answer to the client undecoded, but for the names in
 // column definitions and for the last packet, which it rebuilds (rule D6). The
 // answer's first packet was read. The returned error is of a connection; the
 // node's own error is in the result, for the caller to pass on.
-func (s *Session) relay(c *backend.Conn, first []byte, p *place) (relayed, error) {
-	var r relayed
+func (s *Session) relay(c *backend.Conn, first []byte, p *place, plan *router.Plan) (relayed, error) {
+	r := relayed{program: plan.Verb == "CALL"}
 	for {
 		again, err := s.relayOne(c, first, p, &r)
 		if err != nil || !again {
@@ -93,7 +96,8 @@ func (s *Session) relayOne(c *backend.Conn, first []byte, p *place, r *relayed) 
 	if k == 0 {
 		return false, mysql.ErrMalformed
 	}
-	r.set = true
+	r.set, r.rows = true, 0
+	s.announced(int(n))
 	if err = s.c.WritePacket(first); err != nil {
 		return false, err
 	}
@@ -109,15 +113,23 @@ func (s *Session) relayOne(c *backend.Conn, first []byte, p *place, r *relayed) 
 			return false, err
 		}
 	}
-	if err = s.writeColumnsEnd(0); err != nil {
+	var end []byte
+	var rows uint64
+	if r.program {
+		if end, err = s.programColumnsEnd(c, r); err != nil {
+			return false, err
+		}
+	} else if err = s.writeColumnsEnd(0); err != nil {
 		return false, err
 	}
-	var end []byte
-	if s.gen.cfg.Proxy.RelayOff {
-		end, r.rows, err = s.copyRows(c)
+	if end != nil {
+		// The rows were passed on already.
+	} else if s.gen.cfg.Proxy.RelayOff {
+		end, rows, err = s.copyRows(c)
 	} else {
-		end, r.rows, err = c.ForwardRows(s.c)
+		end, rows, err = c.ForwardRows(s.c)
 	}
+	r.rows += rows
 	s.srv.stats.relayRows.Add(r.rows)
 	if err != nil {
 		return false, err
@@ -139,6 +151,54 @@ func (s *Session) relayOne(c *backend.Conn, first []byte, p *place, r *relayed) 
 	return false, nil
 }
 
+// programColumnsEnd is what stands between columns and rows in a result of a
+// stored program. It says that another result follows, if only the OK of the
+// CALL, and whether the rows are OUT parameters, which a node tells only behind
+// them. They are one row, so two packets are read ahead; the result's end is
+// returned if it was among them.
+func (s *Session) programColumnsEnd(c *backend.Conn, r *relayed) (end []byte, err error) {
+	more := s.more
+	s.more = true
+	defer func() { s.more = more }()
+	if s.deprecateEOF() {
+		return nil, nil
+	}
+	row, err := c.ReadPacket()
+	if err != nil || endsRows(row) {
+		return row, errors.Join(err, s.writeColumnsEnd(0))
+	}
+	row = append([]byte(nil), row...)
+	next, err := c.ReadPacket()
+	if err != nil {
+		return nil, err
+	}
+	var status uint16
+	if endsRows(next) && next[0] == 0xfe {
+		ok, err := mysql.ParseOK(next, false)
+		if err != nil {
+			return nil, err
+		}
+		status = ok.Status & gomysql.SERVER_PS_OUT_PARAMS
+	}
+	if err := s.writeColumnsEnd(status); err != nil {
+		return nil, err
+	}
+	if err := s.c.WritePacket(row); err != nil {
+		return nil, err
+	}
+	r.rows = 1
+	if endsRows(next) {
+		return next, nil
+	}
+	r.rows++
+	return nil, s.c.WritePacket(next)
+}
+
+// endsRows tells whether a packet ends the rows of a result.
+func endsRows(p []byte) bool {
+	return len(p) > 0 && (p[0] == 0xff || p[0] == 0xfe && len(p) < mysql.PacketMax)
+}
+
 // copyRows is what ForwardRows does, packet by packet: the slow way that tests
 // compare with.
 func (s *Session) copyRows(c *backend.Conn) (end []byte, rows uint64, err error) {
@@ -147,7 +207,7 @@ func (s *Session) copyRows(c *backend.Conn) (end []byte, rows uint64, err error)
 		if err != nil {
 			return nil, rows, err
 		}
-		if len(p) > 0 && (p[0] == 0xff || p[0] == 0xfe && len(p) < mysql.PacketMax) {
+		if endsRows(p) {
 			return p, rows, nil
 		}
 		if err := s.c.WritePacket(p); err != nil {

@@ -81,6 +81,10 @@ type Session struct {
 	loads  *router.Load // the LOAD DATA LOCAL under way on one shard; nil: none
 	behind []byte       // the statements behind the one under way, of the same command
 	latest *prepared    // the last COM_STMT_PREPARE's; nil when it failed
+	// executing is the statement whose COM_STMT_EXECUTE is being answered;
+	// columnsChanged says that its columns are not as many as before.
+	executing      *prepared
+	columnsChanged bool
 	// trackedTx says that the client was told of a transaction that it began.
 	trackedTx bool
 	gathers   bool // nothing of the answer is written: what cannot be merged may be gathered

@@ -45,7 +45,8 @@ type asked struct {
 const autocommitAsked = "@braid_autocommit"
 
 // set carries out SET: all of it, or, when one assignment is refused, nothing.
-func (s *Session) set(sets []router.Set) (err error) {
+// It returns how many warnings there are.
+func (s *Session) set(sets []router.Set) (warned uint16, err error) {
 	fence := s.fence
 	defer func() {
 		if err != nil {
@@ -60,26 +61,26 @@ func (s *Session) set(sets []router.Set) (err error) {
 	}
 	for i := range sets {
 		if err := j.add(&sets[i], known); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if len(j.pieces) > 0 {
 		if err := j.ask(); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	s.setOwn(j.own)
 	s.setVars(j.vars)
 	s.isolationSet, s.nextLevel, s.nextAccess, s.facts.LastInsertID = j.isolationSet, j.nextLevel, j.nextAccess, j.lastInsertID
-	s.warnings = append(s.warnings[:0], j.warnings...)
+	s.newWarnings(j.warnings, false)
 	if j.autocommit && !s.autocommit {
 		// Switching it on commits what is open.
 		if err := s.commitOpen(); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	s.autocommit = j.autocommit
-	return nil
+	return uint16(len(j.warnings)), nil
 }
 
 // known tells whether an assignment's value can be told without a node: all of

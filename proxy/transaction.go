@@ -61,9 +61,9 @@ func (s *Session) finish(l *router.Local) error {
 	} else {
 		s.nextLevel, s.nextAccess = "", "" // a COMMIT of nothing uses them up, too
 	}
-	s.warnings, s.warned, s.errored = append(s.warnings[:0], warned...), uint16(len(warned)), 0
+	s.newWarnings(warned, false)
 	s.facts.RowCount, s.facts.FoundRows = 0, 0
-	if err := s.writeOK(&mysql.OK{Warnings: s.warned}); err != nil {
+	if err := s.writeOK(&mysql.OK{Warnings: uint16(len(warned))}); err != nil {
 		return err
 	}
 	if l.Release {

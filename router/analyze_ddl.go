@@ -56,13 +56,26 @@ func (a *analysis) ddl(f *found, stmt ast.DDLNode) (planned, error) {
 	case *ast.RepairTableStmt:
 		return a.maintenance(f, "REPAIR", []*ast.TableName{n.Table})
 	case *ast.CreateDatabaseStmt:
-		return planned{}, refuse("CREATE DATABASE: databases are made by the configuration")
+		return a.databaseDDL("CREATE", n.Name.O, true, n.IfNotExists)
 	case *ast.DropDatabaseStmt:
-		return planned{}, refuse("DROP DATABASE: databases are made by the configuration")
+		return a.databaseDDL("DROP", n.Name.O, false, n.IfExists)
 	case *ast.AlterDatabaseStmt:
 		return planned{}, refuse("ALTER DATABASE")
 	}
 	return planned{}, refuse(strings.ToUpper(ast.GetStmtLabel(stmt)))
+}
+
+// databaseDDL plans CREATE DATABASE of one that exists and DROP DATABASE of one that
+// does not, which change nothing. The others are refused.
+func (a *analysis) databaseDDL(verb, name string, exists, lenient bool) (planned, error) {
+	if systemSchema(name) || (a.r.topology.Databases[name] != nil) != exists {
+		return planned{}, refuse(verb + " DATABASE: databases are made by the configuration")
+	}
+	op := OpDropDatabase
+	if exists {
+		op = OpCreateDatabase
+	}
+	return planned{plan: &Plan{Kind: KindLocal, Verb: verb, ImplicitCommit: true, Local: &Local{Op: op, Name: name, Lenient: lenient}}}, nil
 }
 
 // committing makes the error of a schema change a plan: MySQL commits the open
@@ -106,7 +119,7 @@ func (a *analysis) schemaChange(f *found, verb string, tables []*ast.TableName, 
 		}
 		return a.temporaryPlan(f, d, []source{{name: d.Tables[0], shard: TemporaryShard}}, true)
 	}
-	shard, everywhere, any := -1, false, false
+	shard, everywhere := -1, false
 	for _, t := range tables {
 		table, err := f.find(t)
 		if err != nil {
@@ -116,7 +129,6 @@ func (a *analysis) schemaChange(f *found, verb string, tables []*ast.TableName, 
 			}
 			if missingOK && unknown != nil && unknown.Code == 1146 {
 				d.Tables = append(d.Tables, t.Name.O)
-				everywhere = true
 				continue
 			}
 			return planned{}, err
@@ -125,7 +137,6 @@ func (a *analysis) schemaChange(f *found, verb string, tables []*ast.TableName, 
 			return planned{}, refuse(verb + " of a table of " + f.system)
 		}
 		d.Tables = append(d.Tables, table.Name)
-		any = true
 		if table.Kind != Single {
 			everywhere = true
 		} else if shard >= 0 && shard != table.Shard {
@@ -134,7 +145,7 @@ func (a *analysis) schemaChange(f *found, verb string, tables []*ast.TableName, 
 			shard = table.Shard
 		}
 	}
-	if everywhere && shard >= 0 && any {
+	if everywhere && shard >= 0 && len(f.db.Shards) > 1 {
 		return planned{}, refuse(verb + " of tables of several kinds in one statement")
 	}
 	return a.ddlPlan(f, d, shard)
@@ -183,6 +194,9 @@ func (a *analysis) drop(f *found, verb string, n *ast.DropTableStmt) (planned, e
 		}
 		if len(unknown) < len(n.Tables) && a.flavour == MariaDB {
 			return p, refuse(verb + " of several, one of which does not exist") // MariaDB drops the others
+		}
+		if n.IsView && a.flavour == MariaDB {
+			return p, &mysql.Error{Code: 4092, State: "42S02", Message: "Unknown VIEW: '" + strings.Join(unknown, ",") + "'"}
 		}
 		return p, mysql.Errorf(1051, "Unknown table '%s'", strings.Join(unknown, ","))
 	}

@@ -102,6 +102,8 @@ type Local struct {
 	From  string   // OpPrepare: the text, or "@var"
 	Using []string // OpExecute: user variables' names
 
+	Lenient bool // OpCreateDatabase, OpDropDatabase: IF [NOT] EXISTS
+
 	Explain *Plan  // OpExplain: of this statement, bound at execution
 	Inner   string // OpExplain: the explained statement's own text
 }
@@ -129,6 +131,8 @@ const (
 	OpXA               // client's own XA: refused or pinned by the proxy
 	OpLockTables
 	OpUnlockTables
+	OpCreateDatabase // Name, which exists; Lenient
+	OpDropDatabase   // Name, which does not exist; Lenient
 )
 
 // Set is one assignment of a SET statement.

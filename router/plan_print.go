@@ -160,7 +160,7 @@ func (l *Local) explain(s *strings.Builder) {
 	for _, flag := range []struct {
 		name string
 		on   bool
-	}{{"read-only", l.ReadOnly}, {"read-write", l.ReadWrite}, {"snapshot", l.Snapshot}, {"chain", l.Chain}, {"release", l.Release}, {"session", l.Session}} {
+	}{{"read-only", l.ReadOnly}, {"read-write", l.ReadWrite}, {"snapshot", l.Snapshot}, {"chain", l.Chain}, {"release", l.Release}, {"session", l.Session}, {"if", l.Lenient}} {
 		if flag.on {
 			s.WriteString(" " + flag.name)
 		}
@@ -220,6 +220,7 @@ var opNames = [...]string{
 	OpRollbackTo: "rollback to", OpReleaseSavepoint: "release savepoint", OpUse: "use", OpSet: "set",
 	OpTransaction: "set transaction", OpShow: "show", OpKill: "kill", OpPrepare: "prepare", OpExecute: "execute",
 	OpDeallocate: "deallocate", OpExplain: "explain", OpXA: "xa", OpLockTables: "lock tables", OpUnlockTables: "unlock tables",
+	OpCreateDatabase: "create database that exists", OpDropDatabase: "drop database that does not exist",
 }
 
 var scopeNames = [...]string{ScopeSession: "session", ScopeGlobal: "global", ScopePersist: "persist", ScopeUser: "user", ScopeNext: "next"}
