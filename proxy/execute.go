@@ -178,6 +178,9 @@ func (s *Session) runPlan(plan *router.Plan, q *router.Query, ps *execution) err
 	}
 	if len(s.route.Targets) == 1 {
 		s.srv.stats.single.Add(1)
+		if s.route.Any && !plan.NoTables {
+			s.route.Targets[0].Shard = s.anyShard(plan, s.route.Targets[0].Shard)
+		}
 		if s.once(plan) {
 			return s.alone(plan, backend.TxOptions{}, func() error { return s.runSingle(plan, &s.route.Targets[0], ps) })
 		}
@@ -251,6 +254,24 @@ func (s *Session) place(plan *router.Plan, shard int) place {
 	}
 	sh := &s.gen.topology.Databases[plan.Database].Shards[shard]
 	return place{node: s.gen.base[plan.Database].nodes[shard], schema: sh.Schema, database: plan.Database, shard: sh.Name}
+}
+
+// anyShard is where rows are read that every shard has: on a node that the
+// transaction has been to already, else on the given shard.
+func (s *Session) anyShard(plan *router.Plan, shard int) int {
+	if s.tx == nil || s.tx.Over() {
+		return shard
+	}
+	nodes := s.gen.base[plan.Database].nodes
+	if s.tx.On(nodes[shard]) != nil {
+		return shard
+	}
+	for i, n := range nodes {
+		if s.tx.On(n) != nil {
+			return i
+		}
+	}
+	return shard
 }
 
 // need is what a statement of plan wants its connection to be like at p.

@@ -147,6 +147,9 @@ func (g *gathering) copyTables(ctx context.Context) error {
 			return err
 		}
 		for shard := range t.Shards.Each() {
+			if t.Table.Kind == router.Global && t.Write == nil {
+				shard = g.s.anyShard(g.plan, shard)
+			}
 			if err := g.read(ctx, t, shard); err != nil {
 				return err
 			}

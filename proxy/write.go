@@ -19,7 +19,8 @@ type nodeWrites struct {
 }
 
 // runWrite runs a write on several shards inside the open transaction: nodes
-// in parallel, the shards of one node one after the other. When it fails
+// in parallel (of a global table, the first one before the others), the shards of
+// one node one after the other. When it fails
 // anywhere it is undone everywhere (rule T13), and the client gets the error of
 // the earliest target.
 func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
@@ -70,16 +71,28 @@ func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
 	s.warnings = s.warnings[:0]
 	sum := writeSum{verb: plan.Verb, onDuplicate: plan.OnDuplicate}
 	var failure error
+	// Copies of a row are locked in one order: the first node's before any other's,
+	// so that two writers of one row meet there and not in a circle (rule T15).
+	leads := plan.Kind == router.KindBroadcast
+	turn := func(node, round int) (target int, ok bool) {
+		if leads && node > 0 {
+			round--
+		}
+		if round < 0 || round >= len(nodes[node].targets) {
+			return 0, false
+		}
+		return nodes[node].targets[round], true
+	}
 	for round := 0; failure == nil; round++ {
 		sent := 0
 		failures := make(map[int]writeFailure) // by target
 		waits := make([]bool, len(nodes))
 		for k := range nodes {
 			n := &nodes[k]
-			if round >= len(n.targets) {
+			i, ok := turn(k, round)
+			if !ok {
 				continue
 			}
-			i := n.targets[round]
 			n.p = s.place(plan, targets[i].Shard)
 			need := s.need(plan, &n.p)
 			need.Write, need.Vars = true, vars
@@ -96,7 +109,7 @@ func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
 				continue
 			}
 			n := &nodes[k]
-			i := n.targets[round]
+			i, _ := turn(k, round)
 			if err := s.readWrite(n, &sum, &targets[i], plan); err != nil {
 				failures[i] = writeFailure{n, err}
 				if backend.IsLost(err) || isPrefix(err) {
