@@ -100,6 +100,11 @@ type TxOptions struct {
 	// that is tried again after a deadlock is not the youngest for ever.
 	Since time.Time
 
+	// Locked says that the session holds LOCK TABLES on its pinned connections. The
+	// transaction then stays on one node, since servers begin no branch under it
+	// (1400), and begins without START TRANSACTION, which would end it.
+	Locked bool
+
 	Isolation string // "READ-COMMITTED", ...; "" none
 
 	// Decided has Commit return as soon as a commit over several nodes is decided;
@@ -295,6 +300,10 @@ func (t *Tx) Leg(ctx context.Context, n *Node, schema string, vars *Vars) (*Conn
 			"This version of Braid doesn't yet support 'a statement on node %s in a transaction that began on node %s, where the database has transaction = \"single\"'",
 			n.name, t.mu.legs[0].node.name)
 	}
+	if t.o.Locked && len(t.mu.legs) > 0 {
+		return nil, mysql.Errorf(gomysql.ER_NOT_SUPPORTED_YET,
+			"This version of Braid doesn't yet support 'a transaction over nodes %s and %s under LOCK TABLES'", t.mu.legs[0].node.name, n.name)
+	}
 	l := &leg{node: n}
 	if t.o.Pinned != nil {
 		if c := t.o.Pinned(n); c != nil {
@@ -345,7 +354,7 @@ func (t *Tx) Leg(ctx context.Context, n *Node, schema string, vars *Vars) (*Conn
 func (t *Tx) open(ctx context.Context, l *leg, vars *Vars) (gtrid string, err error) {
 	c := l.conn
 	first := len(t.mu.legs) == 0
-	if c.identity == "" && len(t.k.cluster().names) > 1 {
+	if c.identity == "" && len(t.k.cluster().names) > 1 && !t.o.Locked {
 		// A node that cannot have branches may still have transactions of its own.
 		facts, err := t.k.prepared(ctx, l.node)
 		switch {
@@ -392,7 +401,7 @@ func (t *Tx) open(ctx context.Context, l *leg, vars *Vars) (gtrid string, err er
 		return "", err
 	}
 	if oneShot != "" {
-		explicit = true // so that no statement but the transaction's own can use it up
+		explicit = !t.o.Locked // so that no statement but the transaction's own can use it up
 		if err := c.Queue(oneShot); err != nil {
 			return "", err
 		}

@@ -23,14 +23,17 @@ func (s *Session) comFieldList(payload []byte) error {
 	if err != nil {
 		return s.failErr(err)
 	}
-	ctx, cancel := s.context()
-	defer cancel()
-	c, err := p.node.Get(ctx, false, p.schema, s.vars)
-	if err != nil {
-		return s.failErr(p.shardError(err))
+	c := s.pinned(p.node)
+	if c == nil {
+		ctx, cancel := s.context()
+		defer cancel()
+		if c, err = p.node.Get(ctx, false, p.schema, s.vars); err != nil {
+			return s.failErr(p.shardError(err))
+		}
 	}
 	s.hold(c)
-	err = c.Send(&backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: true}, gomysql.COM_FIELD_LIST, append(append(append([]byte{}, name...), 0), wild...))
+	leg := s.tx != nil && s.tx.On(p.node) == c
+	err = c.Send(&backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: !leg && s.autocommit}, gomysql.COM_FIELD_LIST, append(append(append([]byte{}, name...), 0), wild...))
 	var first []byte
 	if err == nil {
 		first, err = c.First()

@@ -286,6 +286,9 @@ func (s *Session) take(plan *router.Plan, p *place) (*backend.Conn, error) {
 	if p.node == nil {
 		return nil, mysql.Errorf(1105, "no node can be used: every database's schema is unread; see the log")
 	}
+	if err := s.lockedHere(plan, p); err != nil {
+		return nil, err
+	}
 	foundRows := s.caps&gomysql.CLIENT_FOUND_ROWS != 0
 	inTx := s.tx != nil && !plan.NoTables
 	finished := plan.NoTables || !s.srv.tx.Unfinished()

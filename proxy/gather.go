@@ -52,6 +52,9 @@ func (s *Session) gathering(plan *router.Plan, ps *execution) gathering {
 
 // connect takes the scratch connection.
 func (g *gathering) connect(ctx context.Context) error {
+	if g.s.locks() {
+		return mysql.Errorf(1235, "This version of Braid doesn't yet support 'a statement whose rows have to be brought together, under LOCK TABLES'")
+	}
 	c, err := g.p.node.Get(ctx, g.s.caps&gomysql.CLIENT_FOUND_ROWS != 0, "", nil)
 	if err != nil {
 		return g.p.shardError(err)

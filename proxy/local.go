@@ -55,8 +55,10 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 		return s.deallocate(l)
 	case router.OpExplain:
 		return s.explain(plan, q, bin)
+	case router.OpLockTables:
+		return s.lockTables(l)
 	case router.OpUnlockTables:
-		return s.okNothing()
+		return s.unlockTables()
 	case router.OpCreateDatabase, router.OpDropDatabase:
 		return s.databaseDDL(l)
 	case router.OpXA:

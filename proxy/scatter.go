@@ -495,7 +495,8 @@ func (s *Session) quietLeg(pt *part) {
 		st, err := s.openStream(pt)
 		var e *mysql.Error
 		if errors.As(err, &e) && !isPrefix(err) {
-			return // the answer was an error: that is its end
+			pt.ended = true // the answer was an error
+			return
 		}
 		if err != nil {
 			s.abandon(pt.c)

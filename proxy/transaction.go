@@ -10,7 +10,7 @@ import (
 
 // beginStatementTx is BEGIN and START TRANSACTION.
 func (s *Session) beginStatementTx(l *router.Local) error {
-	if err := s.commitOpen(); err != nil {
+	if err := s.endLocks(); err != nil {
 		return s.failErr(err)
 	}
 	s.beginTx(backend.TxOptions{ReadOnly: l.ReadOnly, ReadWrite: l.ReadWrite, Snapshot: l.Snapshot})
@@ -56,6 +56,9 @@ func (s *Session) finish(l *router.Local) error {
 		return s.failErr(err)
 	}
 	if l.Chain {
+		if err := s.unlock(); err != nil {
+			return s.failErr(err)
+		}
 		s.beginTx(backend.TxOptions{ReadOnly: opt.ReadOnly, ReadWrite: opt.ReadWrite, Isolation: opt.Isolation})
 		s.trackBegin(false)
 	} else {

@@ -94,7 +94,7 @@ func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
 		}
 		o.Decided = b.conf.CommitOK == "decided"
 	}
-	o.Pinned, o.Unpinned = s.pinned, s.lostPin
+	o.Pinned, o.Unpinned, o.Locked = s.pinned, s.lostPin, s.locks()
 	s.nextLevel, s.nextAccess = "", ""
 	return o
 }

@@ -306,6 +306,9 @@ func (a *analysis) plan(s *shape, stmt ast.StmtNode) (planned, error) {
 		p.plan.Assigns, p.plan.ReadsOwn, p.plan.Locks = f.assigns, f.readsOwn, f.functions["get_lock"]
 		p.plan.Temporary = p.plan.Temporary || f.temporary
 		p.plan.Unlocks = f.functions["release_all_locks"]
+		if p.plan.FirstTable = f.first; f.first == "" && p.plan.DDL != nil && len(p.plan.DDL.Tables) > 0 {
+			p.plan.FirstTable = p.plan.DDL.Tables[0]
+		}
 	}
 	return p, err
 }

@@ -68,7 +68,7 @@ func (a *analysis) ddl(f *found, stmt ast.DDLNode) (planned, error) {
 // databaseDDL plans CREATE DATABASE of one that exists and DROP DATABASE of one that
 // does not, which change nothing. The others are refused.
 func (a *analysis) databaseDDL(verb, name string, exists, lenient bool) (planned, error) {
-	if systemSchema(name) || (a.r.topology.Databases[name] != nil) != exists {
+	if SystemSchema(name) || (a.r.topology.Databases[name] != nil) != exists {
 		return planned{}, refuse(verb + " DATABASE: databases are made by the configuration")
 	}
 	op := OpDropDatabase
@@ -237,7 +237,7 @@ func (a *analysis) database(f *found, t *ast.TableName) (*Database, *mysql.Error
 	}
 	db := a.r.topology.Databases[name]
 	if db == nil {
-		if systemSchema(name) {
+		if SystemSchema(name) {
 			return nil, refuse("creating a table in " + name)
 		}
 		return nil, mysql.Errorf(1049, "Unknown database '%s'", name)

@@ -128,7 +128,7 @@ func (u *unparsed) ownNames() bool {
 // schema tells whether a node may have a schema of the name that is not for the
 // database's clients.
 func (u *unparsed) schema(name string) bool {
-	if systemSchema(name) || strings.EqualFold(name, "braid") {
+	if SystemSchema(name) || strings.EqualFold(name, "braid") {
 		return true
 	}
 	for _, db := range u.topology.Databases {

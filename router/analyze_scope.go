@@ -58,6 +58,7 @@ type found struct {
 	blocks   []*block
 	refs     []*ref
 	cte      map[string]bool
+	first    string                     // what the statement calls the table that it names first
 	system   string                     // a schema such as information_schema that is read
 	inValue  map[ast.Node]ast.ExprNode  // the subquery of a top-level IN -> what is looked for
 	owner    map[*ast.SelectStmt]*block // the block of each SELECT
@@ -231,6 +232,9 @@ func (f *found) table(b *block, t *ast.TableName, alias string) []*ref {
 	if t.Schema.L == "" && t.Name.L == "dual" {
 		return nil
 	}
+	if f.first == "" {
+		f.first = alias
+	}
 	table, err := f.lookup(t)
 	if err != nil {
 		f.err = err
@@ -268,7 +272,7 @@ func (f *found) find(t *ast.TableName) (*Table, error) {
 	}
 	db := f.topology.Databases[name]
 	if db == nil {
-		if systemSchema(name) {
+		if SystemSchema(name) {
 			if f.system != "" && !strings.EqualFold(f.system, name) {
 				return nil, refuse("tables of " + f.system + " together with those of " + name)
 			}
@@ -286,6 +290,9 @@ func (f *found) find(t *ast.TableName) (*Table, error) {
 		return nil, refuse("tables of two databases in one statement")
 	}
 	f.db = db
+	if f.first == "" {
+		f.first = t.Name.O
+	}
 	table := db.Table(t.Name.O)
 	if table == nil {
 		return nil, mysql.Errorf(1146, "Table '%s.%s' doesn't exist", name, t.Name.O)
@@ -302,7 +309,8 @@ func (d *Database) Table(name string) *Table {
 	return d.Tables[name]
 }
 
-func systemSchema(name string) bool {
+// SystemSchema tells whether a name is that of a schema of the servers' own.
+func SystemSchema(name string) bool {
 	switch strings.ToLower(name) {
 	case "information_schema", "performance_schema", "mysql", "sys":
 		return true

@@ -185,7 +185,7 @@ func (l *loadParser) head(r *Router, x *Load) error {
 	}
 	x.Database = r.topology.Databases[database]
 	if x.Database == nil {
-		if systemSchema(database) {
+		if SystemSchema(database) {
 			return refuse("LOAD DATA into " + database)
 		}
 		return mysql.Errorf(1049, "Unknown database '%s'", database)

@@ -77,8 +77,7 @@ func (l *localParser) statement() (p *Plan, ok bool, err error) {
 		if !l.take("TABLES") && !l.take("TABLE") {
 			return nil, true, refuse("LOCK " + l.word())
 		}
-		x.Op, x.Name = OpLockTables, l.rest()
-		p.ImplicitCommit = true
+		err = l.lockTables(x)
 	case "UNLOCK":
 		if !l.take("TABLES") && !l.take("TABLE") {
 			return nil, true, refuse("UNLOCK " + l.word())

@@ -72,6 +72,10 @@ type Plan struct {
 	// OnDuplicate says that an INSERT has ON DUPLICATE KEY UPDATE.
 	OnDuplicate bool
 
+	// FirstTable is what it calls the table that it names first, "" for none: error
+	// 1100 names it.
+	FirstTable string
+
 	// System are the tables of information_schema that it reads, as the client
 	// spells them.
 	// Before Bind, Facts.System has what stands for each.
@@ -98,6 +102,8 @@ type Local struct {
 
 	Show Show // OpShow
 	Kill Kill // OpKill
+
+	Locks []TableLock // OpLockTables
 
 	From  string   // OpPrepare: the text, or "@var"
 	Using []string // OpExecute: user variables' names
@@ -129,7 +135,7 @@ const (
 	OpDeallocate       // Name
 	OpExplain          // Explain, Inner: EXPLAIN of a routed statement
 	OpXA               // client's own XA: refused or pinned by the proxy
-	OpLockTables
+	OpLockTables       // Locks, Name: WAIT n or NOWAIT
 	OpUnlockTables
 	OpCreateDatabase // Name, which exists; Lenient
 	OpDropDatabase   // Name, which does not exist; Lenient
@@ -146,6 +152,14 @@ type Set struct {
 	Literal bool
 	Value   string // Literal: the value without quotes
 	Collate string // NAMES ... COLLATE
+}
+
+// TableLock is one table of LOCK TABLES.
+type TableLock struct {
+	Database string // "" for the session's
+	Table    string
+	Alias    string // "" for none
+	Mode     string // "READ", "READ LOCAL", "WRITE" ...
 }
 
 // SetScope is which variable a SET means.
