@@ -22,7 +22,10 @@ type planned struct {
 
 // analyze plans a scanned statement.
 func (r *Router) analyze(q *Query) (planned, error) {
-	toks := tokenize(string(q.Text), q.Mode, q.Charset)
+	// What a server does not run of the client's text is no part of the statements
+	// that Braid reads itself.
+	text := plainComments(string(q.Text), r.flavour(q.Database), q.Mode)
+	toks := tokenize(text, q.Mode, q.Charset)
 	for len(toks) > 0 && toks[len(toks)-1].is(string(q.Text), ';') {
 		toks = toks[:len(toks)-1]
 	}
@@ -32,7 +35,7 @@ func (r *Router) analyze(q *Query) (planned, error) {
 		}
 		return planned{}, mysql.Errorf(1065, "Query was empty")
 	}
-	l := localParser{r: r, q: q, text: string(q.Text), toks: toks}
+	l := localParser{r: r, q: q, text: text, toks: toks}
 	if p, ok, err := l.statement(); ok || err != nil {
 		if e, _ := err.(*mysql.Error); e != nil && e.Code == 1235 {
 			p, err = &Plan{Kind: KindRefuse, Err: e, Verb: toks[0].word(string(q.Text))}, nil
@@ -241,7 +244,7 @@ func (a *analysis) syntaxError(err error) error {
 			}
 		}
 	}
-	plain := plainComments(text, a.flavour)
+	plain := plainComments(text, a.flavour, a.q.Mode)
 	_, own := a.r.parse(plain, a.q.Mode, a.q.Charset)
 	if own != nil {
 		err = own

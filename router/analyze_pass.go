@@ -12,7 +12,7 @@ func (a *analysis) pass() (planned, bool) {
 	if db == nil || len(db.Shards) != 1 {
 		return planned{}, false
 	}
-	text := plainComments(string(a.q.Text), a.flavour)
+	text := plainComments(string(a.q.Text), a.flavour, a.q.Mode)
 	u := unparsed{db: db, topology: a.r.topology, text: text, toks: tokenize(text, a.q.Mode, a.q.Charset)}
 	p := u.plan()
 	if p == nil || !u.ownNames() || u.kept() || !u.tables(p) {

@@ -31,7 +31,7 @@ type shape struct {
 
 // newShape expands a scanned statement. Pinned holes keep the client's literals.
 func newShape(q *Query, f Flavour, pinned func(hole int) bool) *shape {
-	text := plainComments(string(q.Text), f)
+	text := plainComments(string(q.Text), f, q.Mode)
 	s := &shape{base: unusedNumber(text), holes: len(q.Holes)}
 	cutStart, cutEnd := -1, -1
 	if q.Rows.Rows > 1 {
@@ -197,7 +197,7 @@ func (s *shape) introduced(hole int) bool {
 
 // plainComments blanks what a server of the flavour does not run of executable
 // comments, and the marks around what it does run; places stay.
-func plainComments(text string, f Flavour) string {
+func plainComments(text string, f Flavour, mode Mode) string {
 	if !strings.Contains(text, "/*!") && !strings.Contains(text, "/*M!") && !strings.Contains(text, "/*T!") {
 		return text
 	}
@@ -213,7 +213,7 @@ func plainComments(text string, f Flavour) string {
 	for i := 0; i < len(b); i++ {
 		c := b[i]
 		if quote != 0 {
-			if c == '\\' && quote != '`' {
+			if c == '\\' && quote != '`' && mode&ModeNoBackslashEscapes == 0 && (quote != '"' || mode&ModeAnsiQuotes == 0) {
 				i++
 			} else if c == quote {
 				quote = 0
@@ -222,6 +222,12 @@ func plainComments(text string, f Flavour) string {
 		}
 		if c == '\'' || c == '"' || c == '`' {
 			quote = c
+			continue
+		}
+		if c == '#' || c == '-' && i+1 < len(b) && b[i+1] == '-' && (i+2 == len(b) || b[i+2] <= ' ') {
+			for i < len(b) && b[i] != '\n' {
+				i++
+			}
 			continue
 		}
 		if c != '/' || i+2 >= len(b) || b[i+1] != '*' {

@@ -92,12 +92,37 @@ func qualify(dst []byte, text string, db *Database, schema string, mode Mode, ch
 		return nil, err
 	}
 	at := 0
+	for _, t := range toks[min(1, len(toks)):] {
+		skip, modifier := selectModifier(t.word(text), db.Flavour)
+		if !modifier {
+			break
+		}
+		if skip {
+			dst = append(dst, text[at:t.start]...)
+			at = t.end
+		}
+	}
 	for _, i := range tables {
 		dst = append(dst, text[at:toks[i].start]...)
 		dst = append(append(append(dst, '`'), strings.ReplaceAll(schema, "`", "``")...), "`."...)
 		at = toks[i].start
 	}
 	return append(dst, text[at:]...), nil
+}
+
+// selectModifier tells whether a word behind SELECT is no part of the list yet,
+// and whether it may not stand in a part of a union, where it means nothing. MySQL
+// takes SQL_NO_CACHE, and warns of it.
+func selectModifier(w string, f Flavour) (skip, modifier bool) {
+	switch w {
+	case "SQL_NO_CACHE":
+		return f == MariaDB, true
+	case "SQL_CACHE", "SQL_BUFFER_RESULT", "HIGH_PRIORITY":
+		return true, true
+	case "ALL", "DISTINCT", "DISTINCTROW", "STRAIGHT_JOIN", "SQL_SMALL_RESULT", "SQL_BIG_RESULT":
+		return false, true
+	}
+	return false, false
 }
 
 // tableTokens finds the tokens that name tables of db, without a database in

@@ -13,6 +13,8 @@ func TestQualifyFindsTables(t *testing.T) {
 		{"SELECT COALESCE(a, b), EXTRACT(YEAR FROM a) FROM (a JOIN b USING (a, b))", "SELECT COALESCE(a, b), EXTRACT(YEAR FROM a) FROM (`s_1`.a JOIN `s_1`.b USING (a, b))"},
 		{"SELECT TRIM(LEADING 'x' FROM b) FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.a = a.a) LIMIT 5 FOR UPDATE", "SELECT TRIM(LEADING 'x' FROM b) FROM `s_1`.a WHERE EXISTS (SELECT 1 FROM `s_1`.b WHERE b.a = a.a) LIMIT 5 FOR UPDATE"},
 		{"SELECT 1 FROM (SELECT a FROM b) a JOIN b ON COALESCE(a.a, b.b) = b.a", "SELECT 1 FROM (SELECT a FROM `s_1`.b) a JOIN `s_1`.b ON COALESCE(a.a, b.b) = b.a"},
+		{"SELECT DISTINCT SQL_CACHE SQL_BUFFER_RESULT b FROM a", "SELECT DISTINCT   b FROM `s_1`.a"},
+		{"SELECT HIGH_PRIORITY a, SQL_NO_CACHE FROM a", "SELECT  a, SQL_NO_CACHE FROM `s_1`.a"},
 		{"SELECT 'FROM a' /* FROM b */ FROM shop.a", "SELECT 'FROM a' /* FROM b */ FROM shop.a"},
 	} {
 		got, err := qualify(nil, c.in, db, "s_1", 0, "utf8mb4")
