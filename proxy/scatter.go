@@ -86,7 +86,6 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 	}
 	var n uint64
 	var into []backend.Var
-	var row mysql.Row
 	if len(plan.Into) > 0 {
 		if err := intoColumns(cols, plan); err != nil {
 			return s.scatterFailed(parts, plan, nil, err)
@@ -96,9 +95,10 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 			return s.scatterFailed(parts, plan, nil, err)
 		}
 	} else {
-		// The first row is waited for: as long as the client has nothing, what fails
-		// may be tried again.
-		if row, err = out.Next(); err != nil && err != io.EOF {
+		// The first rows are waited for: as long as the client has nothing, what
+		// fails may be tried again, or in another way.
+		var rows []mysql.Row
+		if rows, err = s.firstRows(out); err != nil && err != io.EOF {
 			return s.scatterFailed(parts, plan, nil, err)
 		}
 		s.again, s.gathers = false, false
@@ -106,16 +106,27 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 			s.giveUpParts(parts, plan)
 			return err
 		}
+		for _, row := range rows {
+			if err := s.c.WritePacket(row); err != nil {
+				s.giveUpParts(parts, plan)
+				return err
+			}
+		}
+		n = uint64(len(rows))
 	}
 	for len(plan.Into) == 0 && err != io.EOF {
+		var row mysql.Row
+		if row, err = out.Next(); err == io.EOF {
+			break
+		}
+		if err != nil {
+			return s.scatterFailed(parts, plan, nil, err)
+		}
 		if err := s.c.WritePacket(row); err != nil {
 			s.giveUpParts(parts, plan)
 			return err
 		}
 		n++
-		if row, err = out.Next(); err != nil && err != io.EOF {
-			return s.scatterFailed(parts, plan, nil, err)
-		}
 	}
 	s.srv.stats.mergeRows.Add(n)
 	s.facts.RowCount, s.facts.FoundRows = -1, n
@@ -132,43 +143,6 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		return s.endInto(plan, into, n, text)
 	}
 	return s.writeEnd(0, s.warned)
-}
-
-// errGather is a scattered read that failed before its client was told anything,
-// in a way in which a gathered one would not.
-var errGather = errors.New("the shards' answers cannot be merged: the statement may be gathered")
-
-// scatterOrGather runs a read on several shards. What their answers show to be
-// no case for a merge is begun again as a gather: a sort by text in a collation
-// that only a server knows, more rows than a sort may hold, and an expression
-// that fails on a row which one server would not have looked at, since its page
-// ended before.
-func (s *Session) scatterOrGather(plan *router.Plan, q *router.Query, ps *execution) error {
-	s.gathers = plan.MayGather(q)
-	err := s.runScatter(plan, ps)
-	s.gathers = false
-	if err != errGather {
-		return err
-	}
-	plan.BindGather(q, &s.route)
-	s.srv.stats.gathered.Add(1)
-	return s.runGather(plan, ps)
-}
-
-// gatherable tells whether a scattered read's error says nothing of what a
-// gathered one would answer: Braid's own refusal, or an expression's failure.
-func gatherable(err error) bool {
-	var e *mysql.Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	switch e.Code {
-	case gomysql.ER_NOT_SUPPORTED_YET, gomysql.ER_OUT_OF_SORTMEMORY,
-		gomysql.ER_DATA_OUT_OF_RANGE, gomysql.ER_SUBQUERY_NO_1_ROW, gomysql.ER_TRUNCATED_WRONG_VALUE, gomysql.ER_WRONG_VALUE_FOR_TYPE:
-		return true
-	}
-	// JSON and regular expressions over a row's value.
-	return e.Code >= 3140 && e.Code <= 3158 || e.Code >= 3685 && e.Code <= 3699 || e.Code == 1139
 }
 
 // logicalColumn puts the database's name for the shard's into a column.
@@ -543,6 +517,7 @@ func (s *Session) scatterFailed(parts []part, plan *router.Plan, at *part, err e
 			}
 		}
 	}
+	err = s.ownError(at, plan, err)
 	if s.gathers && gatherable(err) && !isPrefix(err) {
 		if at != nil {
 			at.ended = true

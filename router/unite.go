@@ -176,7 +176,7 @@ func (p *selectPart) word(w string) bool {
 	switch w {
 	case "SELECT", "DELETE":
 		*p = partSelect
-	case "UPDATE":
+	case "UPDATE", "TABLE":
 		if *p == partNone {
 			*p = partTables
 		}
@@ -215,7 +215,7 @@ func tableStarts(toks []token, i int, text string) bool {
 		return true
 	}
 	switch p.word(text) {
-	case "FROM", "JOIN", "STRAIGHT_JOIN", "UPDATE", "LOW_PRIORITY", "USING":
+	case "FROM", "TABLE", "JOIN", "STRAIGHT_JOIN", "UPDATE", "LOW_PRIORITY", "USING":
 		return true
 	case "IGNORE": // of UPDATE, not of an index hint
 		return i > 1 && (toks[i-2].word(text) == "UPDATE" || toks[i-2].word(text) == "LOW_PRIORITY")

@@ -28,8 +28,6 @@ var (
 
 func TestMain(m *testing.M) { os.Exit(lab.Main(m)) }
 
-const database = "shop"
-
 // load reads every case file.
 func load(t *testing.T) []*File {
 	t.Helper()

@@ -13,6 +13,9 @@ import (
 	"braid/tests/wire"
 )
 
+// database is the one that all cases use.
+const database = "shop"
+
 // File is one file of cases:
 //
 //	# a comment
@@ -39,7 +42,8 @@ import (
 //	columns-only       columns and number of rows, not the values
 //	error-number-only  not the text of an error
 //	ignore: info,...   without these: info warnings status affected insert-id
-//	                   length flags type charset decimals schema names prepare
+//	                   length flags type charset decimals schema origin prepare
+//	                   width (INT beside BIGINT, short beside long texts)
 //	mysql-only, mariadb-only
 //	unsupported        Braid over several shards refuses it with 1235
 //	unsupported: sometimes   over some topologies, or as text or as prepared only
@@ -112,7 +116,7 @@ func (c *Case) ordered() Order {
 
 func (c *Case) ignores(what string) bool { return slices.Contains(c.Ignore, what) }
 
-var ignorable = []string{"info", "warnings", "status", "affected", "insert-id", "length", "flags", "type", "charset", "decimals", "schema", "names", "prepare"}
+var ignorable = []string{"info", "warnings", "status", "affected", "insert-id", "length", "flags", "type", "charset", "decimals", "schema", "origin", "prepare", "width"}
 
 // Load reads a case file; "setup from" names files of the same folder.
 func Load(path string) (*File, error) {

@@ -3,7 +3,6 @@ package difftest
 import (
 	"flag"
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -27,16 +26,14 @@ func TestRandomStatements(t *testing.T) {
 			continue
 		}
 		t.Run(string(flavour), func(t *testing.T) {
-			f, err := Load(filepath.Join("cases", "reads.txt"))
+			f, err := randomFile()
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.Name = "random"
 			statements := make([]*randomSelect, *randomN)
-			f.Cases = f.Cases[:0]
 			for i := range statements {
 				statements[i] = newRandom(*randomSeed + uint64(i)).statement()
-				f.Cases = append(f.Cases, statements[i].asCase(i))
+				f.Cases = append(f.Cases, statements[i].asCases(i)...)
 			}
 			plain := lab.Server(t, flavour, "plain")
 			e2e.Recreate(t, plain, database)
@@ -79,9 +76,13 @@ func shrink(t *testing.T, r *Run, f *File, q *randomSelect) (*randomSelect, stri
 	fails := func(q *randomSelect) bool {
 		text := ""
 		try := *r
-		try.Wrong = func(format string, args ...any) { text = fmt.Sprintf(format, args...) }
+		try.Wrong = func(format string, args ...any) {
+			if text == "" {
+				text = fmt.Sprintf(format, args...)
+			}
+		}
 		g := *f
-		g.Setup, g.Tables, g.Cases = nil, nil, []Case{q.asCase(0)}
+		g.Setup, g.Tables, g.Cases = nil, nil, q.asCases(0)
 		if _, err := try.File(t.Context(), &g); err != nil {
 			return false
 		}
