@@ -44,7 +44,7 @@ func CheckLive(ctx context.Context, cfg *conf.Config) ([]Finding, error) {
 		_ = c.Close()
 	}
 	g := &generation{cfg: cfg, cluster: cluster, base: map[string]*databaseBase{}, unread: map[string]error{}}
-	if err := g.readSchemas(ctx, zap.NewNop()); err != nil {
+	if err := g.readSchemas(ctx); err != nil {
 		add("error", "", "correct the table's entry in the configuration, or the table", "%v", err)
 		return out, nil
 	}

@@ -174,7 +174,7 @@ func unknownName(plan *router.Plan, err error) bool {
 	}
 	switch e.Code {
 	case gomysql.ER_NO_SUCH_TABLE, gomysql.ER_BAD_TABLE_ERROR, gomysql.ER_BAD_FIELD_ERROR, gomysql.ER_KEY_COLUMN_DOES_NOT_EXITS,
-		gomysql.ER_WRONG_VALUE_COUNT_ON_ROW, gomysql.ER_WRONG_TABLE_NAME:
+		gomysql.ER_WRONG_VALUE_COUNT_ON_ROW, gomysql.ER_UNKNOWN_ERROR: // the last: a table that cannot be used
 		return true
 	}
 	return false

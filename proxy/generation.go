@@ -89,9 +89,10 @@ func buildGeneration(ctx context.Context, cfg *conf.Config, before *generation, 
 		}
 		g.users[u.Name], g.secrets[u.Name] = u, c
 	}
-	if err := g.readSchemas(ctx, log); err != nil {
+	if err := g.readSchemas(ctx); err != nil {
 		return nil, err
 	}
+	g.logUnread(log)
 	g.logProblems(before, log)
 	return g, nil
 }
@@ -123,10 +124,11 @@ func (g *generation) logProblems(before *generation, log *zap.Logger) {
 func (g *generation) withSchema(ctx context.Context, number uint64, log *zap.Logger) (*generation, error) {
 	n := &generation{number: number, cfg: g.cfg, edge: g.edge, cluster: g.cluster, users: g.users, secrets: g.secrets,
 		base: map[string]*databaseBase{}, unread: map[string]error{}}
-	if err := n.readSchemas(ctx, log); err != nil {
+	if err := n.readSchemas(ctx); err != nil {
 		return nil, err
 	}
-	n.keep(g)
+	n.keep(g, log)
+	n.logUnread(log)
 	n.logProblems(g, log)
 	return n, nil
 }
@@ -134,17 +136,24 @@ func (g *generation) withSchema(ctx context.Context, number uint64, log *zap.Log
 // keep takes over from old, as they were, the databases that could not be read
 // now: a node that is down must not stop the others. Their version is the old
 // one, so that they are read again.
-func (g *generation) keep(old *generation) {
-	for name := range g.unread {
+func (g *generation) keep(old *generation, log *zap.Logger) {
+	for name, err := range g.unread {
 		if db := old.topology.Databases[name]; db != nil {
 			g.topology.Databases[name], g.base[name], g.versions[name] = db, old.base[name], old.versions[name]
 			delete(g.unread, name)
+			log.Warn("a schema could not be read again; it is used as it was", zap.String("database", name), zap.Error(err))
 		}
 	}
 }
 
+func (g *generation) logUnread(log *zap.Logger) {
+	for name, err := range g.unread {
+		log.Error("database is not usable: its schema could not be read", zap.String("database", name), zap.Error(err))
+	}
+}
+
 // readSchemas reads every database's tables from its shards and builds the router.
-func (g *generation) readSchemas(ctx context.Context, log *zap.Logger) error {
+func (g *generation) readSchemas(ctx context.Context) error {
 	g.topology = &router.Topology{Databases: map[string]*router.Database{}}
 	g.versions = map[string]uint64{}
 	var mu sync.Mutex
@@ -165,7 +174,6 @@ func (g *generation) readSchemas(ctx context.Context, log *zap.Logger) error {
 					}
 					return
 				}
-				log.Error("database is not usable: its schema could not be read", zap.String("database", d.Name), zap.Error(err))
 				g.unread[d.Name] = err
 				return
 			}

@@ -299,11 +299,7 @@ func SyntaxError(text string, at int, mariadb bool) *mysql.Error {
 
 // plan plans a parsed statement.
 func (a *analysis) plan(s *shape, stmt ast.StmtNode) (planned, error) {
-	f := &found{
-		assigns: s.vars, q: a.q, topology: a.r.topology, shape: s, cte: map[string]bool{},
-		inValue: map[ast.Node]ast.ExprNode{}, owner: map[*ast.SelectStmt]*block{},
-		functions: map[string]bool{}, aggregates: map[*block][]*ast.AggregateFuncExpr{},
-	}
+	f := a.newFound(s)
 	p, err := a.planAs(f, stmt)
 	if p.plan != nil {
 		p.plan.Assigns, p.plan.ReadsOwn, p.plan.Locks = f.assigns, f.readsOwn, f.functions["get_lock"]
@@ -314,6 +310,14 @@ func (a *analysis) plan(s *shape, stmt ast.StmtNode) (planned, error) {
 		}
 	}
 	return p, err
+}
+
+func (a *analysis) newFound(s *shape) *found {
+	return &found{
+		assigns: s.vars, q: a.q, topology: a.r.topology, shape: s, cte: map[string]bool{},
+		inValue: map[ast.Node]ast.ExprNode{}, owner: map[*ast.SelectStmt]*block{},
+		functions: map[string]bool{}, aggregates: map[*block][]*ast.AggregateFuncExpr{},
+	}
 }
 
 func (a *analysis) planAs(f *found, stmt ast.StmtNode) (planned, error) {

@@ -206,6 +206,9 @@ func (a *analysis) drop(f *found, verb string, n *ast.DropTableStmt) (planned, e
 				f.db.dropped(p.plan.DDL, x)
 			}
 		}
+		if err := f.db.followers(p.plan.DDL); err != nil {
+			return planned{}, err
+		}
 	}
 	return p, err
 }
@@ -224,6 +227,26 @@ func (d *Database) dropped(c *DDL, t *Table) {
 		}
 	}
 	c.Dropped = append(c.Dropped, place)
+}
+
+// followers looks at what is co-located with the tables that c drops: views have
+// no place any more, and tables would lose the rule of their rows.
+func (d *Database) followers(c *DDL) *mysql.Error {
+	gone := func(name string) bool {
+		return slices.ContainsFunc(c.Tables, func(t string) bool { return d.fold(t) == d.fold(name) })
+	}
+	for i := range d.Remembered {
+		r := &d.Remembered[i]
+		t := d.Table(r.Name)
+		if r.Colocated == "" || t == nil || !gone(r.Colocated) || gone(r.Name) {
+			continue
+		}
+		if !t.View {
+			return refuse("DROP TABLE of " + r.Colocated + " while " + r.Name + " is co-located with it")
+		}
+		d.dropped(c, t)
+	}
+	return nil
 }
 
 // database finds the database that a new table or view is made in.
@@ -437,42 +460,6 @@ func (d *Database) renames(c *DDL, t *Table, from string, to *ast.TableName) *my
 		c.Renames = append(c.Renames, from, to.Name.O)
 	}
 	return nil
-}
-
-// createView plans CREATE VIEW: on every shard when all its tables are global,
-// on one when they are single.
-func (a *analysis) createView(f *found, n *ast.CreateViewStmt) (planned, error) {
-	db, err := a.database(f, n.ViewName)
-	if err != nil {
-		return planned{}, err
-	}
-	n.Select.Accept(f)
-	if f.err != nil {
-		return planned{}, f.err
-	}
-	if f.db != nil && f.db != db {
-		return planned{}, refuse("tables of two databases in one statement")
-	}
-	f.db = db
-	d := &DDL{Verb: "CREATE VIEW", NewTable: n.ViewName.Name.O, Tables: []string{n.ViewName.Name.O}}
-	if t := db.Table(n.ViewName.Name.O); t != nil && t.Temporary || f.temporary {
-		return planned{}, refuse("views and temporary tables in one statement")
-	}
-	shard := -1
-	for i, r := range f.refs {
-		switch {
-		case r.table.Kind == Sharded && len(db.Shards) > 1:
-			return planned{}, refuse("views over sharded tables")
-		case r.table.Kind == Single && (i == 0 || shard == r.table.Shard):
-			shard = r.table.Shard
-		case r.table.Kind == Single || shard >= 0:
-			return planned{}, refuse("views over tables of several shards")
-		}
-	}
-	if !n.OrReplace {
-		d.Undo = "DROP VIEW " + quoteIdent(d.NewTable)
-	}
-	return a.ddlPlan(f, d, shard)
 }
 
 // maintenance plans ANALYZE, OPTIMIZE, CHECK, REPAIR of tables of one shard.
