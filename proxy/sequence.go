@@ -55,6 +55,9 @@ type prefetch struct {
 	err   error
 }
 
+// waiting makes a context that bounds waiting.
+type waiting = func() (context.Context, context.CancelFunc)
+
 // sequenceBlock is how many ids are reserved at a time, unless a statement
 // needs more.
 const sequenceBlock = 1000
@@ -76,9 +79,12 @@ func (q *sequences) close() {
 
 // give makes the ids that an INSERT's rows ask for (router.Needs.IDs). Ids that
 // no id of a row's own stands between are consecutive, and an id of a row's own
-// moves the sequence past it, as on one server.
-func (q *sequences) give(ctx context.Context, src *idSource, rows []uint64) ([]uint64, uint64, error) {
+// moves the sequence past it, as on one server. wait makes the context of a fetch
+// that has to be waited for.
+func (q *sequences) give(wait waiting, src *idSource, rows []uint64) ([]uint64, uint64, error) {
 	if src.table.Sequence == "snowflake" {
+		ctx, cancel := wait()
+		defer cancel()
 		return q.giveFlakes(ctx, src, rows)
 	}
 	for {
@@ -88,7 +94,7 @@ func (q *sequences) give(ctx context.Context, src *idSource, rows []uint64) ([]u
 			s.mu.Unlock()
 			continue
 		}
-		ids, first, err := q.fill(ctx, s, src, rows)
+		ids, first, err := q.fill(wait, s, src, rows)
 		s.mu.Unlock()
 		return ids, first, err
 	}
@@ -119,13 +125,13 @@ func (q *sequences) lookup(key sequenceKey) *sequence {
 
 // fill goes through the rows in their order, taking ids from the block and
 // blocks from the sequence. s.mu is held.
-func (q *sequences) fill(ctx context.Context, s *sequence, src *idSource, rows []uint64) (ids []uint64, first uint64, err error) {
+func (q *sequences) fill(wait waiting, s *sequence, src *idSource, rows []uint64) (ids []uint64, first uint64, err error) {
 	ids = make([]uint64, len(rows))
 	for i := 0; i < len(rows); {
 		if own := rows[i]; own != 0 {
 			if own != router.NoID && own >= s.block.next {
 				if own >= s.block.end {
-					if err := q.more(ctx, s, src, 1, own+1); err != nil {
+					if err := q.more(wait, s, src, 1, own+1); err != nil {
 						return nil, 0, err
 					}
 				} else {
@@ -137,7 +143,7 @@ func (q *sequences) fill(ctx context.Context, s *sequence, src *idSource, rows [
 		}
 		run := q.run(s, rows[i:])
 		if uint64(run) > s.block.end-s.block.next {
-			if err := q.more(ctx, s, src, run, 0); err != nil {
+			if err := q.more(wait, s, src, run, 0); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -173,7 +179,9 @@ func (q *sequences) run(s *sequence, rows []uint64) int {
 
 // more gets a block of n ids or more, none below floor. A block that follows on
 // the one at hand joins it.
-func (q *sequences) more(ctx context.Context, s *sequence, src *idSource, n int, floor uint64) error {
+func (q *sequences) more(wait waiting, s *sequence, src *idSource, n int, floor uint64) error {
+	ctx, cancel := wait()
+	defer cancel()
 	for {
 		var b idBlock
 		var err error
@@ -265,10 +273,8 @@ func (s *Session) makeValues(plan *router.Plan, q *router.Query) error {
 				return mysql.Errorf(1235, "This version of Braid doesn't yet support '%s = %s for a table on several shards'", name, v)
 			}
 		}
-		ctx, cancel := s.context()
-		defer cancel()
 		src := s.idSource(needs.Database, needs.Table)
-		if made.IDs, made.First, err = s.srv.sequences.give(ctx, src, needs.IDs); err != nil {
+		if made.IDs, made.First, err = s.srv.sequences.give(s.context, src, needs.IDs); err != nil {
 			var e *mysql.Error
 			if errors.As(err, &e) || errors.Is(err, context.DeadlineExceeded) {
 				return err

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strconv"
@@ -42,13 +41,13 @@ func (s *Session) insert(plan *router.Plan, q *router.Query, ps *execution) erro
 }
 
 func (s *Session) skipTaken(plan *router.Plan) error {
-	ctx, cancel := s.context()
-	defer cancel()
-	return s.srv.sequences.skip(ctx, s.idSource(plan.Database, plan.IDs))
+	return s.srv.sequences.skip(s.context, s.idSource(plan.Database, plan.IDs))
 }
 
 // skip moves this Braid's part of a sequence past all ids that rows have.
-func (q *sequences) skip(ctx context.Context, src *idSource) error {
+func (q *sequences) skip(wait waiting, src *idSource) error {
+	ctx, cancel := wait()
+	defer cancel()
 	s := q.lookup(src.key())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,7 +55,7 @@ func (q *sequences) skip(ctx context.Context, src *idSource) error {
 	if err != nil || s.dead || start <= s.block.next {
 		return err
 	}
-	return q.more(ctx, s, src, 1, start)
+	return q.more(wait, s, src, 1, start)
 }
 
 // isTaken tells whether the error that an INSERT ended with is of an id that

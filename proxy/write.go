@@ -327,6 +327,9 @@ type infoSum struct {
 func (f *infoSum) add(info string) {
 	f.seen = true
 	var a, b, c uint64
+	if info == "" {
+		return
+	}
 	if n, _ := fmt.Sscanf(info, "Rows matched: %d  Changed: %d  Warnings: %d", &a, &b, &c); n == 3 {
 		f.matched = true
 		f.first += a
