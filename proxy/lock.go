@@ -128,10 +128,7 @@ func (s *Session) primeFor(database string, t *router.Table, mode string) error 
 	if t.Sequence != "block" || strings.HasPrefix(mode, "READ") {
 		return nil
 	}
-	ctx, cancel := s.context()
-	defer cancel()
-	src := &idSource{database: database, table: t, base: s.gen.base[database], shards: s.gen.topology.Databases[database].Shards}
-	return s.srv.sequences.prime(ctx, src)
+	return s.srv.sequences.prime(s.context, s.idSource(database, t))
 }
 
 // lockOn locks the tables of one node, and pins the session to it.

@@ -102,14 +102,14 @@ func (q *sequences) give(wait waiting, src *idSource, rows []uint64) ([]uint64, 
 
 // prime makes the next INSERT find ids: none is to be asked of the table itself,
 // which may be locked by then.
-func (q *sequences) prime(ctx context.Context, src *idSource) error {
+func (q *sequences) prime(wait waiting, src *idSource) error {
 	s := q.lookup(src.key())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.dead || s.block.next < s.block.end {
 		return nil
 	}
-	return q.more(ctx, s, src, 1, 0)
+	return q.more(wait, s, src, 1, 0)
 }
 
 func (q *sequences) lookup(key sequenceKey) *sequence {

@@ -103,15 +103,22 @@ func (s *Session) checkTaken(plan *router.Plan) error {
 	return nil
 }
 
-// holds tells whether a shard's table has rows, in a transaction of its own.
+// holds tells whether a shard's table has rows: in a transaction of its own, or,
+// as the session may have locked the table, on the connection that it keeps, with
+// a lock, which sees what is newer than its transaction.
 func (s *Session) holds(p *place, table, where string) (bool, error) {
+	text := "SELECT 1 FROM " + ident(p.schema) + "." + ident(table) + where
+	if c := s.pinned(p.node); c != nil {
+		rows, err := c.Query(text+" LOCK IN SHARE MODE", 1)
+		return len(rows) > 0, err
+	}
 	ctx, cancel := s.context()
 	defer cancel()
 	c, err := p.node.Get(ctx, s.caps&gomysql.CLIENT_FOUND_ROWS != 0, p.schema, s.vars)
 	if err != nil {
 		return false, err
 	}
-	rows, err := c.Query("SELECT 1 FROM "+ident(p.schema)+"."+ident(table)+where, 1)
+	rows, err := c.Query(text, 1)
 	if err != nil {
 		s.scrap(c)
 		return false, err

@@ -272,6 +272,10 @@ func TestTakenIDs(t *testing.T) {
 				t.Errorf("%s: %s rows, want %d", form.text, got, rows)
 			}
 		}
+		exec(t, db, "LOCK TABLES gk WRITE")
+		exec(t, db, "REPLACE INTO gk(name) VALUES ('new')")
+		exec(t, db, "UNLOCK TABLES")
+		rows++
 		// What a client names itself stays its own error, also beside ids that were given.
 		id := next()
 		exec(t, other, fmt.Sprintf("INSERT INTO gk VALUES (%d,'own')", id))
