@@ -226,6 +226,16 @@ func (t *Tx) On(n *Node) *Conn {
 	return nil
 }
 
+// AppendConns appends the connections of the transaction's legs to dst.
+func (t *Tx) AppendConns(dst []*Conn) []*Conn {
+	for _, l := range t.mu.legs {
+		if !l.gone {
+			dst = append(dst, l.conn)
+		}
+	}
+	return dst
+}
+
 func (t *Tx) leg(n *Node) *leg {
 	for _, l := range t.mu.legs {
 		if l.node == n || l.node.name == n.name {

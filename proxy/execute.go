@@ -289,6 +289,11 @@ func (s *Session) take(plan *router.Plan, p *place) (*backend.Conn, error) {
 	if err := s.lockedHere(plan, p); err != nil {
 		return nil, err
 	}
+	if plan.Locks && s.tx != nil && s.tx.State() == backend.TxActive && s.pinned(p.node) == nil {
+		if c := s.tx.On(p.node); c != nil {
+			s.pin(c, pinLock) // or there would be another connection to keep to this node
+		}
+	}
 	foundRows := s.caps&gomysql.CLIENT_FOUND_ROWS != 0
 	inTx := s.tx != nil && !plan.NoTables
 	finished := plan.NoTables || !s.srv.tx.Unfinished()
@@ -413,6 +418,9 @@ func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) 
 		if plan.Verb == "CALL" {
 			s.pin(c, pinProgram) // also after an error: what it did before stays
 		}
+		if plan.Locks {
+			s.noteLocks(c, ps)
+		}
 		if r.err != nil {
 			return s.answerError(c, plan, &p, r.err)
 		}
@@ -426,14 +434,17 @@ func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) 
 		if err != nil {
 			return s.lost(c, plan, &p, err)
 		}
-		if plan.Locks {
-			s.pin(c, pinLock)
+		if plan.Locks || plan.Unlocks || plan.UnlocksAll {
+			free, err := s.locksFree(c, plan)
+			if err != nil {
+				return s.lost(c, plan, &p, err)
+			}
+			if free {
+				defer s.unpin(pinLock)
+			}
 		}
 		if plan.DDL != nil && plan.DDL.Temporary && plan.DDL.NewTable != "" {
 			s.pin(c, pinTemporary)
-		}
-		if plan.Unlocks && !plan.Locks {
-			defer s.unpin(pinLock)
 		}
 		s.done(c, plan, &r.ok)
 		if err := s.settle(false); err != nil {

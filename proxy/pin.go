@@ -35,6 +35,9 @@ func (r pinReason) String() string {
 type pin struct {
 	conn *backend.Conn
 	why  pinReason
+	// stale says that it was pinned for temporary tables: statements prepared there
+	// may know columns of tables that are gone, so that nobody gets it again.
+	stale bool
 }
 
 // pinned returns the connection that the session keeps to a node, nil for none.
@@ -61,12 +64,13 @@ func (s *Session) pin(c *backend.Conn, why pinReason) {
 	for i := range s.pins {
 		if s.pins[i].conn == c {
 			s.pins[i].why |= why
+			s.pins[i].stale = s.pins[i].stale || why&pinTemporary != 0
 			s.notePins()
 			return
 		}
 	}
 	c.Tainted = true
-	s.pins = append(s.pins, pin{c, why})
+	s.pins = append(s.pins, pin{c, why, why&pinTemporary != 0})
 	if s.tx != nil {
 		s.tx.Pin(c)
 	}
@@ -74,9 +78,14 @@ func (s *Session) pin(c *backend.Conn, why pinReason) {
 }
 
 // unpin says that a reason is gone on all connections. Those without another
-// go back to their pools, unless they are a transaction's legs: then they stay
-// pinned until a reason comes and goes again, or the session ends.
+// go back to their pools; a transaction's legs do so when it ends, with unpin(0).
 func (s *Session) unpin(why pinReason) {
+	if len(s.pins) == 0 {
+		return
+	}
+	if why&pinLock != 0 {
+		s.userLocks = userLocks{}
+	}
 	keep := s.pins[:0]
 	for _, p := range s.pins {
 		p.why &^= why
@@ -84,7 +93,7 @@ func (s *Session) unpin(why pinReason) {
 			keep = append(keep, p)
 			continue
 		}
-		p.conn.Tainted = why&pinTemporary != 0 // statements prepared there may know columns of tables that are gone
+		p.conn.Tainted = p.stale
 		p.conn.Release()
 	}
 	clear(s.pins[len(keep):])
@@ -103,7 +112,7 @@ func (s *Session) unpinAll() {
 		p.conn.SetDeadline(time.Time{})
 		p.conn.Release()
 	}
-	s.pins, s.temporaries = nil, nil
+	s.pins, s.temporaries, s.userLocks = nil, nil, userLocks{}
 	s.notePins()
 }
 
@@ -139,6 +148,10 @@ func (s *Session) notePins() {
 	}
 	s.mu.Lock()
 	s.mu.pins, s.mu.lockConn = strings.Join(out, "; "), lock
+	s.mu.pinned = s.mu.pinned[:0:0]
+	for i := range s.pins {
+		s.mu.pinned = append(s.mu.pinned, s.pins[i].conn)
+	}
 	s.mu.Unlock()
 }
 
@@ -159,6 +172,10 @@ func (s *Session) giveBack(c *backend.Conn) {
 
 // scrap closes a connection that is not in order.
 func (s *Session) scrap(c *backend.Conn) {
+	if s.tx != nil && s.tx.On(c.Node()) == c {
+		s.tx.Abandon(c)
+		return
+	}
 	s.lostPin(c)
 	c.Destroy()
 }

@@ -63,6 +63,7 @@ type Session struct {
 	diagnosed bool
 
 	pins        []pin
+	userLocks   userLocks
 	temporaries *temporaries // nil: the session has no temporary tables
 	found       uint64       // FOUND_ROWS() of the shards read so far
 	doomed      bool         // what a node held for the session was lost: its client is closed
@@ -115,7 +116,9 @@ type Session struct {
 		deadline   time.Time
 		inTx       bool
 		lockConn   uint64 // id of the backend connection that holds user locks; 0: none
-		pins       string // what SHOW SESSIONS tells of them
+		pins       string // what SHOW SESSIONS tells of the pins
+		pinned     []*backend.Conn
+		legs       []*backend.Conn // of the open transaction, after the last statement
 		db         string
 		user, host string
 		since      time.Time // the last statement ended, or the session began
@@ -427,6 +430,11 @@ func (s *Session) endStatement() {
 		s.tx.Idle()
 	}
 	s.mu.inTx = s.tx != nil
+	clear(s.mu.legs)
+	s.mu.legs = s.mu.legs[:0]
+	if s.tx != nil {
+		s.mu.legs = s.tx.AppendConns(s.mu.legs)
+	}
 	s.mu.db = s.database
 	s.mu.textBuf = s.mu.textBuf[:0]
 	s.mu.Unlock()

@@ -418,6 +418,9 @@ func (s *Session) expression(text string) (expression, error) {
 	if plan.Kind == router.KindRefuse {
 		return expression{}, plan.Err
 	}
+	if plan.UserLocks {
+		return expression{}, mysql.Errorf(1235, "This version of Braid doesn't yet support 'GET_LOCK() and its like in SET': SELECT ... INTO does it")
+	}
 	var route router.Route
 	if err := plan.Bind(q, &route); err != nil {
 		return expression{}, err

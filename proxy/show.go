@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -265,15 +266,30 @@ type SessionInfo struct {
 	InTransaction bool
 	For           time.Duration // in its present state
 	Text          string
-	Connections   int    // backend connections at work for it
-	Pinned        string // the connections it keeps and why: "n0: user locks; n1: ..."
+	Connections   int    // backend connections that work for it or that it keeps
+	Pinned        string // the connections it keeps and why: "n0: user locks; n1: transaction"
 }
 
 // Describe tells what the session is doing.
 func (s *Session) Describe() SessionInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := SessionInfo{ID: s.id, User: s.mu.user, Host: s.mu.host, Database: s.mu.db, InTransaction: s.mu.inTx, Connections: len(s.mu.active), Pinned: s.mu.pins}
+	in := SessionInfo{ID: s.id, User: s.mu.user, Host: s.mu.host, Database: s.mu.db, InTransaction: s.mu.inTx, Pinned: s.mu.pins}
+	conns := append(slices.Clone(s.mu.active), s.mu.pinned...)
+	for _, c := range s.mu.legs {
+		if conns = append(conns, c); slices.Contains(s.mu.pinned, c) {
+			continue
+		}
+		if in.Pinned != "" {
+			in.Pinned += "; "
+		}
+		in.Pinned += c.Node().Name() + ": transaction"
+	}
+	for i, c := range conns {
+		if !slices.Contains(conns[:i], c) {
+			in.Connections++
+		}
+	}
 	if s.mu.began.IsZero() {
 		in.For = time.Since(s.mu.since)
 	} else {

@@ -103,6 +103,7 @@ func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
 func (s *Session) endTx() {
 	s.tx, s.waiting = nil, false
 	s.txOpt = backend.TxOptions{}
+	s.unpin(0)
 	s.trackEnd()
 }
 

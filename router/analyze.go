@@ -304,7 +304,9 @@ func (a *analysis) plan(s *shape, stmt ast.StmtNode) (planned, error) {
 	if p.plan != nil {
 		p.plan.Assigns, p.plan.ReadsOwn, p.plan.Locks = f.assigns, f.readsOwn, f.functions["get_lock"]
 		p.plan.Temporary = p.plan.Temporary || f.temporary
-		p.plan.Unlocks = f.functions["release_all_locks"]
+		p.plan.Unlocks = f.functions["release_lock"]
+		p.plan.UnlocksAll = f.functions["release_all_locks"]
+		p.plan.UserLocks = f.locks
 		if p.plan.FirstTable = f.first; f.first == "" && p.plan.DDL != nil && len(p.plan.DDL.Tables) > 0 {
 			p.plan.FirstTable = p.plan.DDL.Tables[0]
 		}

@@ -52,8 +52,9 @@ type Plan struct {
 	// and a connection has only when told: wait_timeout, interactive_timeout,
 	// sql_select_limit.
 	ReadsOwn bool
-	// Locks says that GET_LOCK() is in it, Unlocks that RELEASE_ALL_LOCKS() is.
-	Locks, Unlocks bool
+	// Locks says that GET_LOCK() is in it, Unlocks that RELEASE_LOCK() is, UnlocksAll
+	// that RELEASE_ALL_LOCKS() is, UserLocks that any function of theirs is.
+	Locks, Unlocks, UnlocksAll, UserLocks bool
 	// GeneratesID says that it is an INSERT or REPLACE whose AUTO_INCREMENT column
 	// is left out, so that the insert id in the node's OK is LAST_INSERT_ID()
 	// (rule D7); in every other case the proxy asks the node.
