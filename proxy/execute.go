@@ -84,7 +84,7 @@ func (s *Session) fillQuery(q *router.Query) {
 	q.Hints = router.ReadHints(q.Text, s.mode, s.charset)
 	s.hints = q.Hints
 	s.hintDeadline()
-	s.facts.Warnings, s.facts.Errors, s.facts.Autocommit = s.warned, s.errored, s.autocommit
+	s.facts.Warnings, s.facts.Errors, s.facts.Autocommit, s.facts.ReadFence = s.warned, s.errored, s.autocommit, s.fence
 	q.Database, q.Mode, q.Charset, q.Connection, q.Facts = s.database, s.mode, s.charset, s.connection, &s.facts
 }
 
@@ -192,7 +192,7 @@ func (s *Session) runPlan(plan *router.Plan, q *router.Query, ps *execution) err
 		if err := s.onTheWhole(plan); err != nil {
 			return s.failErr(err)
 		}
-		if s.fence && s.tx == nil && !plan.Writer {
+		if (s.fence || s.hints.ReadFence) && s.tx == nil && !plan.Writer {
 			return s.fenced(plan, q, ps)
 		}
 		if s.once(plan) || plan.Writer && s.tx == nil {

@@ -13,6 +13,9 @@ import (
 	"braid/router"
 )
 
+// fenceVariable is the session variable of the read fence.
+const fenceVariable = "braid_read_fence"
+
 // setFence is SET braid_read_fence = 0 | 1 (rule T16).
 //
 // Behind the fence a read over several shards sees each transaction on all of

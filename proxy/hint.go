@@ -16,8 +16,12 @@ func (s *Session) hintDeadline() {
 }
 
 // hintIsolation makes the hint isolation the level of the transaction that this
-// statement is, or begins. One that is open keeps its level: the client is warned.
+// statement is, or begins. One that is open keeps its level, and is behind the
+// fence or not as before: the client is warned.
 func (s *Session) hintIsolation() {
+	if s.hints.ReadFence && s.tx != nil {
+		s.hints.Unknown = append(s.hints.Unknown, "read_fence (the transaction has begun)")
+	}
 	switch level := s.hints.Isolation; {
 	case level == "":
 	case s.tx != nil:

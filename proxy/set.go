@@ -102,7 +102,7 @@ func (j *setJob) known(x *router.Set) bool {
 		return ok
 	case "transaction_isolation", "tx_isolation":
 		return isDefault(x)
-	case "braid_read_fence":
+	case fenceVariable:
 		return true
 	}
 	if treat(x.Name) == ignored {
@@ -167,7 +167,7 @@ func (j *setJob) add(x *router.Set, known bool) error {
 		return j.addNames(x, known)
 	case "charset":
 		return j.addCharset(x, known)
-	case "braid_read_fence":
+	case fenceVariable:
 		return s.setFence(x)
 	case "autocommit":
 		if on, ok := boolean(x); ok {

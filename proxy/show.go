@@ -174,7 +174,7 @@ func (s *Session) correct(a *nodeAnswer, f *shown, sh *router.Show, q *router.Qu
 	case "databases":
 		return s.databaseRows(a, sh, q, ps)
 	case "variables":
-		s.variableRows(a, sh)
+		return s.variableRows(a, sh, q)
 	case "status":
 		s.statusRows(a, sh)
 	case "processlist", "full processlist":

@@ -114,7 +114,7 @@ func (a *nodeAnswer) sortByFirst() {
 }
 
 // variableRows puts in the values that are the session's or Braid's.
-func (s *Session) variableRows(a *nodeAnswer, sh *router.Show) {
+func (s *Session) variableRows(a *nodeAnswer, sh *router.Show, q *router.Query) error {
 	host, _ := os.Hostname()
 	own := map[string]string{"version": s.version(), "hostname": host}
 	if addr, ok := s.c.NetConn().LocalAddr().(*net.TCPAddr); ok {
@@ -135,6 +135,28 @@ func (s *Session) variableRows(a *nodeAnswer, sh *router.Show) {
 		})
 	}
 	a.override(own)
+	return s.fenceRow(a, sh, q)
+}
+
+// fenceRow adds the variable that no node knows, where a LIKE names it.
+func (s *Session) fenceRow(a *nodeAnswer, sh *router.Show, q *router.Query) error {
+	if sh.Global || !sh.HasLike || len(a.columns) != 2 {
+		return nil
+	}
+	if pattern := strings.ToLower(sh.Like); !strings.Contains(pattern, "braid") && !strings.Contains(pattern, "fence") {
+		return nil
+	}
+	like, err := s.ask("SELECT '" + fenceVariable + "' " + string(q.Text[sh.FilterAt:]))
+	if err != nil || like[0].text != "1" {
+		return err
+	}
+	value := "OFF"
+	if s.fence {
+		value = "ON"
+	}
+	a.rows = append(a.rows, []nodeValue{nodeValue(fenceVariable), nodeValue(value)})
+	a.sortByFirst()
+	return nil
 }
 
 // statusRows puts in what is the client's own connection's.

@@ -79,7 +79,7 @@ func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
 	if s.nextLevel != "" {
 		o.Isolation = s.nextLevel
 	}
-	if s.fence {
+	if s.fence || s.hints.ReadFence {
 		o.Isolation = "SERIALIZABLE"
 	}
 	if !o.ReadOnly && !o.ReadWrite {

@@ -329,6 +329,10 @@ func (f *found) factEdits() []edit {
 		if k == factDatabase && !f.elsewhere && f.db.SamePhysical && f.q.Database == f.db.Name {
 			return
 		}
+		if k == factReadFence { // what no node knows cannot stay
+			edits = append(edits, edit{start, end, template{{kind: segFact, n: int(k)}}})
+			return
+		}
 		// The function itself stays as the branch that is never taken: the expression
 		// has its type, length and collation on either server (rule D10).
 		t := append(template{}.add("IF(1,"), segment{kind: segFact, n: int(k)})
@@ -392,6 +396,9 @@ func (f *found) variableFact(i int, put func(k fact, start, end int)) {
 		"WARNING_COUNT": factWarningCount, "ERROR_COUNT": factErrorCount}[s.toks[j].word(s.text)]
 	if s.toks[j].word(s.text) == "AUTOCOMMIT" && len(f.refs) > 0 {
 		k, ok = factAutocommit, !global // a leg's connection has it off (rule T2)
+	}
+	if s.toks[j].word(s.text) == "BRAID_READ_FENCE" {
+		k, ok = factReadFence, !global // a session's, and no node knows it
 	}
 	if ok {
 		put(k, s.toks[i].start, s.toks[j].end)

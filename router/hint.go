@@ -22,6 +22,9 @@ type Hints struct {
 	// Isolation is "", "READ-COMMITTED", ...: of this statement's transaction, if
 	// it has one of its own, or of the transaction it begins.
 	Isolation string
+	// ReadFence reads behind the fence (rule T16): this statement, if it has a
+	// transaction of its own, or all of the transaction it begins.
+	ReadFence bool
 	// Place is where a CREATE TABLE or CREATE VIEW is to put the rows; nil: nothing
 	// says so. Its Name and Shard are empty.
 	Place *conf.Table
@@ -118,6 +121,11 @@ func (h *Hints) word(word string) {
 	case "primary":
 		if !has {
 			h.Primary = true
+			return
+		}
+	case "read_fence":
+		if !has {
+			h.ReadFence = true
 			return
 		}
 	case "timeout":

@@ -15,6 +15,7 @@ func TestReadHints(t *testing.T) {
 		{"in front", "/*braid shard=s2*/ SELECT 1", Hints{Shard: "s2"}},
 		{"spaced", "/*braid  shard=s2 */SELECT 1", Hints{Shard: "s2"}},
 		{"several", "SELECT /*braid scatter timeout=500ms*/ 1 /*braid primary isolation=read-committed*/", Hints{Scatter: true, Timeout: 500 * time.Millisecond, Primary: true, Isolation: "READ-COMMITTED"}},
+		{"behind the fence", "SELECT 1 /*braid read_fence*/ /*braid read_fence=1*/", Hints{ReadFence: true, Unknown: []string{"read_fence=1"}}},
 		{"in a string", "SELECT '/*braid shard=s2*/'", Hints{}},
 		{"in a name", "SELECT 1 AS `/*braid scatter*/`", Hints{}},
 		{"behind a string", "SELECT '/*braid scatter*/' /*braid shard=s1*/", Hints{Shard: "s1"}},

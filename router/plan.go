@@ -252,6 +252,7 @@ type Facts struct {
 	// read, by name as in Plan.System.
 	System     map[string]string
 	Autocommit bool
+	ReadFence  bool   // @@braid_read_fence
 	Warnings   uint16 // @@warning_count
 	Errors     uint16 // @@error_count
 	// LockOwners tells whose the backend connections are on which user locks are

@@ -36,6 +36,7 @@ const (
 	factWarningCount
 	factErrorCount
 	factAutocommit
+	factReadFence
 	factLockOwner // of IS_USED_LOCK(): the WHENs of a CASE
 )
 
@@ -74,7 +75,7 @@ func (t template) String() string {
 	return b.String()
 }
 
-var factNames = [...]string{"DATABASE()", "CONNECTION_ID()", "USER()", "CURRENT_USER()", "VERSION()", "LAST_INSERT_ID()", "ROW_COUNT()", "FOUND_ROWS()", "@@warning_count", "@@error_count", "@@autocommit", "lock owners"}
+var factNames = [...]string{"DATABASE()", "CONNECTION_ID()", "USER()", "CURRENT_USER()", "VERSION()", "LAST_INSERT_ID()", "ROW_COUNT()", "FOUND_ROWS()", "@@warning_count", "@@error_count", "@@autocommit", "@@braid_read_fence", "lock owners"}
 
 // text appends literal text to a template.
 func (t template) add(s string) template {

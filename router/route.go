@@ -447,11 +447,9 @@ func (w *writer) fact(k fact) {
 	case factErrorCount:
 		w.unsigned(uint64(f.Errors))
 	case factAutocommit:
-		n := uint64(0)
-		if f.Autocommit {
-			n = 1
-		}
-		w.r.buf = strconv.AppendUint(w.r.buf, n, 10)
+		w.bit(f.Autocommit)
+	case factReadFence:
+		w.bit(f.ReadFence)
 	case factLockOwner:
 		w.r.buf = append(w.r.buf, " WHEN 0 THEN 0"...)
 		if f.LockOwners != nil {
@@ -460,6 +458,15 @@ func (w *writer) fact(k fact) {
 				w.r.buf = strconv.AppendUint(append(w.r.buf, " THEN "...), o.Session, 10)
 			}
 		}
+	}
+}
+
+// bit writes a variable that is on or off.
+func (w *writer) bit(on bool) {
+	if on {
+		w.r.buf = append(w.r.buf, '1')
+	} else {
+		w.r.buf = append(w.r.buf, '0')
 	}
 }
 

@@ -131,3 +131,65 @@ func TestT16FenceVariable(t *testing.T) {
 		other.ok("ROLLBACK")
 	})
 }
+
+// It shows as a variable of the session does, of each type of statement.
+func TestT16FenceShown(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.client(t)
+		for i, value := range []string{"0", "1", "0"} {
+			c.ok("SET braid_read_fence = " + value)
+			for _, text := range []string{"SELECT @@braid_read_fence", "SELECT @@session.Braid_Read_Fence", fmt.Sprintf("SELECT MAX(@@braid_read_fence) FROM acc WHERE id=%d", w.at[1][0])} {
+				if got := c.one(text); got != value {
+					t.Errorf("%d: %s: %s", i, text, got)
+				}
+			}
+			rows := c.ok("SHOW VARIABLES LIKE 'braid\\_read_fenc_'")
+			if want := []string{"OFF", "ON"}[i%2]; len(rows) != 1 || rows[0][0] != "braid_read_fence" || rows[0][1] != want {
+				t.Errorf("%d: SHOW VARIABLES: %v", i, rows)
+			}
+		}
+		if rows := c.ok("SHOW VARIABLES LIKE 'fence%'"); len(rows) != 0 {
+			t.Errorf("another pattern: %v", rows)
+		}
+		for text, want := range map[string]int{"SELECT @@global.braid_read_fence": 1193, "SET GLOBAL braid_read_fence = 1": 1193} {
+			if code := c.code(text); code != want {
+				t.Errorf("%s: %d", text, code)
+			}
+		}
+	})
+}
+
+// The hint puts one statement, or one transaction, behind the fence.
+func TestT16FenceHint(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c, other := w.client(t), w.client(t)
+		y := w.at[1][0]
+		locks := func(what string, texts ...string) {
+			t.Helper()
+			other.ok("BEGIN", update(y, 1))
+			done := make(chan int, 1)
+			go func() {
+				code := 0
+				for _, text := range texts {
+					code = max(code, c.code(text))
+				}
+				done <- code
+			}()
+			w.waiting(t, 1)
+			other.ok("COMMIT")
+			if code := <-done; code != 0 {
+				t.Errorf("%s: %d", what, code)
+			}
+		}
+		locks("a statement", "SELECT SUM(v) FROM acc /*braid read_fence*/")
+		locks("a transaction", "BEGIN /*braid read_fence*/", "SELECT SUM(v) FROM acc", "COMMIT")
+		// What comes behind is as before.
+		other.ok("BEGIN", update(y, 1))
+		c.ok("SELECT SUM(v) FROM acc", "BEGIN", "SELECT SUM(v) FROM acc /*braid read_fence*/")
+		if rows := c.ok("SHOW WARNINGS"); len(rows) != 1 || rows[0][1] != "1105" {
+			t.Errorf("inside a transaction: %v", rows)
+		}
+		c.ok("COMMIT", "SELECT SUM(v) FROM acc")
+		other.ok("ROLLBACK")
+	})
+}

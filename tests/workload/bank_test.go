@@ -33,6 +33,7 @@ const (
 // time. In the end, with everything back, the sum is exact, no branch is left
 // prepared, every transfer whose COMMIT was answered OK is there, every one that
 // failed is not, and those of which nobody knew are there wholly or not at all.
+// Half of the time COMMIT is answered when it is applied, half when it is decided.
 func TestBank(t *testing.T) {
 	duration := size(time.Minute, 3*time.Minute)
 	if *bankMinutes > 0 {
@@ -40,25 +41,27 @@ func TestBank(t *testing.T) {
 	}
 	transfers, kills, violations := 0, 0, 0
 	for _, flavour := range flavours {
-		t.Run(string(flavour), func(t *testing.T) {
-			seed := uint64(time.Now().UnixNano())
-			t.Logf("seed %d", seed)
-			b := newMint(t, flavour)
-			b.run(t, rand.New(rand.NewPCG(seed, 0)), duration)
-			b.settle(t)
-			b.audit(t)
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			t.Logf("%d transfers acknowledged, %d failed, %d of which nobody knew, %d exact sums, %d reads to be retried (%v); killed and cut: %v",
-				b.count(acknowledged), b.count(failed), b.count(unknown), b.mu.sums, b.mu.retries, b.mu.why, b.mu.done)
-			if b.count(acknowledged) < 20 || b.mu.sums == 0 {
-				t.Error("too little went on")
-			}
-			transfers, violations = transfers+b.count(acknowledged), violations+b.mu.violations
-			for _, n := range b.mu.done {
-				kills += n
-			}
-		})
+		for _, ok := range []string{"applied", "decided"} {
+			t.Run(string(flavour)+"/"+ok, func(t *testing.T) {
+				seed := uint64(time.Now().UnixNano())
+				t.Logf("seed %d", seed)
+				b := newMint(t, flavour, ok)
+				b.run(t, rand.New(rand.NewPCG(seed, 0)), duration/2)
+				b.settle(t)
+				b.audit(t)
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				t.Logf("%d transfers acknowledged, %d failed, %d of which nobody knew, %d exact sums, %d reads to be retried (%v); killed and cut: %v; %d times calm, for %v at most",
+					b.count(acknowledged), b.count(failed), b.count(unknown), b.mu.sums, b.mu.retries, b.mu.why, b.mu.done, b.calms, b.calmMax.Round(time.Millisecond))
+				if b.count(acknowledged) < 20 || b.mu.sums < 3 || b.calms == 0 {
+					t.Error("too little went on")
+				}
+				transfers, violations = transfers+b.count(acknowledged), violations+b.mu.violations
+				for _, n := range b.mu.done {
+					kills += n
+				}
+			})
+		}
 	}
 	fmt.Printf("bank: %d transfers, %d kills, %d violations\n", transfers, kills, violations)
 }
@@ -78,6 +81,9 @@ type mint struct {
 	nodes  []*servers.Server
 	relays []*e2e.Relay
 	braid  *program
+
+	calms   int
+	calmMax time.Duration // the longest that the reader needed
 
 	mu struct {
 		sync.Mutex
@@ -108,7 +114,7 @@ func (b *mint) violated(t *testing.T, format string, args ...any) {
 	t.Errorf(format, args...)
 }
 
-func newMint(t *testing.T, flavour servers.Flavour) *mint {
+func newMint(t *testing.T, flavour servers.Flavour, commitOK string) *mint {
 	t.Helper()
 	b := &mint{}
 	b.mu.told, b.mu.done, b.mu.why = map[int]outcome{}, map[string]int{}, map[string]int{}
@@ -123,7 +129,7 @@ func newMint(t *testing.T, flavour servers.Flavour) *mint {
 		r := e2e.StartRelay(t, s.Addr())
 		b.nodes, b.relays, addrs = append(b.nodes, s), append(b.relays, r), append(addrs, r.Addr)
 	}
-	b.braid = newProgram(t, addrs, bankPerNode, crashTables)
+	b.braid = newProgram(t, addrs, bankPerNode, fmt.Sprintf("commit_ok = %q\n", commitOK)+crashTables)
 	b.braid.start(t, "")
 	c, err := b.connect(t.Context())
 	if err != nil {
@@ -159,7 +165,10 @@ func (b *mint) run(t *testing.T, rng *rand.Rand, duration time.Duration) {
 	work.Go(func() { b.reader(ctx, t) })
 	end := time.After(duration)
 	step := rng.IntN(len(failpoints))
-	for over := false; !over; {
+	for round, over := 1, false; !over; round++ {
+		if round%calmEvery == 0 {
+			b.calm(t)
+		}
 		select {
 		case <-end:
 			over = true
@@ -197,6 +206,33 @@ func (b *mint) run(t *testing.T, rng *rand.Rand, duration time.Duration) {
 	// A client may sit in a statement: without Braid none does.
 	b.braid.kill()
 	work.Wait()
+}
+
+// calmEvery is after how many kills there is a calm.
+const calmEvery = 6
+
+// calm kills nothing until the reader has seen the exact sum twice more: what
+// the kills have left in doubt is decided by then, and its locks are gone.
+func (b *mint) calm(t *testing.T) {
+	sums := func() int {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.mu.sums
+	}
+	began, want := time.Now(), sums()+2
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := began.Add(time.Minute); sums() < want; <-tick.C {
+		if b.dead() {
+			b.braid.start(t, "")
+		}
+		if time.Now().After(deadline) {
+			b.violated(t, "the reader sees nothing for a minute in which nothing is killed")
+			return
+		}
+	}
+	b.calms++
+	b.calmMax = max(b.calmMax, time.Since(began))
 }
 
 func (b *mint) did(what string) {
