@@ -26,6 +26,7 @@ type part struct {
 	sent    bool           // a statement was sent on c
 	columns []mysql.Column // of a united text; nil otherwise
 	ended   bool           // the answer on c was an error, and so is over
+	failed  bool           // the connection, or its node, failed between two targets
 }
 
 // runScatter runs a read on several shards and merges their rows as streams.
@@ -292,6 +293,8 @@ func (ch *chain) Next() (mysql.Row, error) {
 			return nil, io.EOF
 		}
 		if ch.err = ch.next(); ch.err != nil {
+			var changed *merge.ColumnsError // the connection is in order
+			ch.pt.failed = !errors.As(ch.err, &changed)
 			return nil, ch.err
 		}
 	}
@@ -302,8 +305,9 @@ func (ch *chain) next() error {
 	if err := ch.s.keepWarnings(ch.pt, ch.plan); err != nil {
 		return err
 	}
-	p := ch.s.place(ch.plan, t.Shard)
-	need := ch.s.need(ch.plan, &p)
+	before := ch.pt.p.shard
+	ch.pt.p = ch.s.place(ch.plan, t.Shard)
+	need := ch.s.need(ch.plan, &ch.pt.p)
 	if err := ch.s.sendOnly(ch.pt.c, &need, ch.plan, t, ch.ps); err != nil {
 		return err
 	}
@@ -314,11 +318,8 @@ func (ch *chain) next() error {
 	if ch.ps.binary() {
 		st.SetBinary()
 	}
-	if err := merge.SameColumns(ch.columns, st.Columns(), ch.pt.p.shard, p.shard); err != nil {
-		return err
-	}
 	ch.pt.stream = st
-	return nil
+	return merge.SameColumns(ch.columns, st.Columns(), before, ch.pt.p.shard)
 }
 
 // keepWarnings asks a part's connection for the warnings of the stream that
@@ -511,7 +512,7 @@ func (s *Session) scatterFailed(parts []part, plan *router.Plan, at *part, err e
 	if at == nil {
 		// A stream's own end tells which part it was.
 		for i := range parts {
-			if st := parts[i].stream; st != nil && st.Failed() {
+			if st := parts[i].stream; parts[i].failed || st != nil && st.Failed() {
 				at = &parts[i]
 				break
 			}

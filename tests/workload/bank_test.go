@@ -209,9 +209,9 @@ func (b *mint) run(t *testing.T, rng *rand.Rand, duration time.Duration) {
 }
 
 // calmEvery is after how many kills there is a calm.
-const calmEvery = 6
+const calmEvery = 8
 
-// calm kills nothing until the reader has seen the exact sum twice more: what
+// calm kills nothing until the reader has seen the exact sum once more: what
 // the kills have left in doubt is decided by then, and its locks are gone.
 func (b *mint) calm(t *testing.T) {
 	sums := func() int {
@@ -219,7 +219,7 @@ func (b *mint) calm(t *testing.T) {
 		defer b.mu.Unlock()
 		return b.mu.sums
 	}
-	began, want := time.Now(), sums()+2
+	began, want := time.Now(), sums()+1
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := began.Add(time.Minute); sums() < want; <-tick.C {
