@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
@@ -72,7 +73,11 @@ func newMerged(spec *Spec, lim Limit, in []mysql.Rows, opt *Options) (*merged, e
 	if len(in) == 0 {
 		return nil, broken("Merge of no inputs")
 	}
-	cols := in[0].Columns()
+	cols := widest(in)
+	in = slices.Clone(in)
+	for i := range in {
+		in[i] = Widen(cols, in[i])
+	}
 	for i, r := range in[1:] {
 		if err := SameColumns(cols, r.Columns(), opt.name(0), opt.name(i+1)); err != nil {
 			return nil, err

@@ -242,7 +242,7 @@ func (s *Session) openPart(pt *part, plan *router.Plan, ps *execution) error {
 		return err
 	}
 	if len(pt.targets) > 1 {
-		pt.rows = &chain{s: s, pt: pt, plan: plan, ps: ps, columns: st.Columns()}
+		pt.rows = &chain{s: s, pt: pt, plan: plan, ps: ps, columns: st.Columns(), rows: st}
 	}
 	return nil
 }
@@ -269,7 +269,8 @@ type chain struct {
 	plan    *router.Plan
 	ps      *execution
 	columns []mysql.Column
-	at      int // index into pt.targets
+	rows    mysql.Rows // of the target under way, under columns
+	at      int        // index into pt.targets
 	err     error
 }
 
@@ -282,7 +283,7 @@ func (ch *chain) Next() (mysql.Row, error) {
 		return nil, ch.err
 	}
 	for {
-		row, err := ch.pt.stream.Next()
+		row, err := ch.rows.Next()
 		if err != io.EOF {
 			ch.err = err
 			return row, err
@@ -318,8 +319,8 @@ func (ch *chain) next() error {
 	if ch.ps.binary() {
 		st.SetBinary()
 	}
-	ch.pt.stream = st
-	return merge.SameColumns(ch.columns, st.Columns(), before, ch.pt.p.shard)
+	ch.pt.stream, ch.rows = st, merge.Widen(ch.columns, st)
+	return merge.SameColumns(ch.columns, ch.rows.Columns(), before, ch.pt.p.shard)
 }
 
 // keepWarnings asks a part's connection for the warnings of the stream that

@@ -485,7 +485,15 @@ func (x *scatterer) finishWith(limit limitClause, push bool, edits []edit) (*sca
 			t = append(t.add(", "), h...)
 			t = t.add(" AS `braid:" + strconv.Itoa(i) + "`")
 		}
-		edits = append(edits, edit{x.l.list.end, x.l.list.end, t})
+		at := x.l.list.end
+		if x.f.q.Mode&ModeIgnoreSpace != 0 {
+			// MySQL's name of an expression may then end in the blank behind it.
+			for at < len(x.s.text) && isSpace(x.s.text[at]) {
+				at++
+			}
+			t = t.add(" ")
+		}
+		edits = append(edits, edit{at, at, t})
 		x.spec.Visible, x.spec.Hidden = x.visible, "braid:0"
 	}
 	if limit.set {

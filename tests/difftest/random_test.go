@@ -14,6 +14,7 @@ import (
 var (
 	randomN    = flag.Int("random", 1500, "TestRandomStatements: how many statements on each flavour, each as text and prepared")
 	randomSeed = flag.Uint64("seed", 1, "TestRandomStatements: the first seed; statement i has seed+i")
+	randomOver = flag.Int("nodes", 2, "TestRandomStatements: how many nodes the four shards are on; with 4 their schemas have the database's name")
 	randomOnly = flag.String("flavour", "", "TestRandomStatements: only this flavour")
 )
 
@@ -37,7 +38,7 @@ func TestRandomStatements(t *testing.T) {
 			}
 			plain := lab.Server(t, flavour, "plain")
 			e2e.Recreate(t, plain, database)
-			braid := lab.StartBraid(t, e2e.Topology{Flavour: flavour, Nodes: 2, Shards: 4, Database: database, Tables: f.Tables})
+			braid := lab.StartBraid(t, e2e.Topology{Flavour: flavour, Nodes: *randomOver, Shards: 4, Database: database, Tables: f.Tables})
 			wrong := map[int]bool{}
 			r := &Run{Braid: options(braid.Addr, gomysql.CLIENT_DEPRECATE_EOF), Plain: options(plain.Addr(), gomysql.CLIENT_DEPRECATE_EOF), Flavour: flavour, MayRefuse: true}
 			r.Wrong = func(format string, args ...any) {
