@@ -181,7 +181,7 @@ func (r *resumption) run(ctx context.Context) (string, error) {
 		}
 		have[shard] = text
 	}
-	rows := d.Verb == "TRUNCATE TABLE" // its definitions say nothing
+	rows := d.Verb == "TRUNCATE TABLE" || len(d.Tables) == 0 // no definition says whether it is done
 	first := have[r.u.work.Shards[0]]
 	if !rows && !slices.ContainsFunc(r.u.work.Shards, func(s string) bool { return have[s] != first }) {
 		return r.agreed(first)

@@ -156,12 +156,12 @@ func readShard(ctx context.Context, node *backend.Node, schema string) (router.S
 			t.AddForeign(string(r[1]), string(r[2]), string(r[3]), string(r[4]))
 		}
 	}
-	if rows, err = c.Query("SELECT DISTINCT EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA="+lit, tablesMax); err != nil {
+	if rows, err = c.Query("SELECT EVENT_OBJECT_TABLE, TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA="+lit, tablesMax); err != nil {
 		return nil, def, false, err
 	}
 	for _, r := range rows {
 		if t := tables[string(r[0])]; t != nil {
-			t.Triggers = true
+			t.Triggers, t.TriggerNames = true, append(t.TriggerNames, string(r[1]))
 		}
 	}
 	out := make(router.ShardTables, 0, len(tables))

@@ -60,22 +60,9 @@ func (a *analysis) ddl(f *found, stmt ast.DDLNode) (planned, error) {
 	case *ast.DropDatabaseStmt:
 		return a.databaseDDL("DROP", n.Name.O, false, n.IfExists)
 	case *ast.AlterDatabaseStmt:
-		return planned{}, refuse("ALTER DATABASE")
+		return a.alterDatabase(f, n)
 	}
 	return planned{}, refuse(strings.ToUpper(ast.GetStmtLabel(stmt)))
-}
-
-// databaseDDL plans CREATE DATABASE of one that exists and DROP DATABASE of one that
-// does not, which change nothing. The others are refused.
-func (a *analysis) databaseDDL(verb, name string, exists, lenient bool) (planned, error) {
-	if SystemSchema(name) || (a.r.topology.Databases[name] != nil) != exists {
-		return planned{}, refuse(verb + " DATABASE: databases are made by the configuration")
-	}
-	op := OpDropDatabase
-	if exists {
-		op = OpCreateDatabase
-	}
-	return planned{plan: &Plan{Kind: KindLocal, Verb: verb, ImplicitCommit: true, Local: &Local{Op: op, Name: name, Lenient: lenient}}}, nil
 }
 
 // committing makes the error of a schema change a plan: MySQL commits the open

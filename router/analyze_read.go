@@ -273,10 +273,16 @@ func (a *analysis) call(stmt *ast.CallStmt) (planned, error) {
 	if db == nil {
 		return planned{}, mysql.Errorf(1046, "No database selected")
 	}
+	body := &readBody{db: db}
+	p := &Plan{Kind: KindSingle, Verb: "CALL", Rows: true, Writer: true, Database: db.Name, body: body}
 	if len(db.Shards) > 1 {
-		return planned{}, refuse("CALL in a database of several shards")
+		if stmt.Procedure.Schema.O != "" && !db.SamePhysical {
+			return planned{}, refuse("CALL with a database's name, where the shards' schemas have other names")
+		}
+		// Which shard is known only with the hints, when it is bound.
+		body.sources = []source{{name: "of the procedure"}, {name: "of the procedure", shard: 1}}
+		body.several = refuse("CALL in a database of several shards without the hint shard")
 	}
-	p := &Plan{Kind: KindSingle, Verb: "CALL", Rows: true, Writer: true, Database: db.Name, body: &readBody{db: db}}
 	return planned{plan: p}, nil
 }
 

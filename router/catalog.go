@@ -21,6 +21,8 @@ type TableInfo struct {
 	foreign []foreignKey
 	// Triggers says that the table has some.
 	Triggers bool
+	// TriggerNames are their names.
+	TriggerNames []string
 }
 
 type uniqueKey struct {
@@ -99,7 +101,7 @@ func BuildTables(db *Database, d *conf.Database, shards []ShardTables) error {
 // link notes which tables foreign keys and triggers hang on.
 func (b *builder) link(name string) {
 	info := b.infos[name]
-	b.db.Tables[name].Triggers = info.Triggers
+	b.db.Tables[name].Triggers, b.db.Tables[name].TriggerNames = info.Triggers, info.TriggerNames
 	if info.Triggers || len(info.foreign) > 0 {
 		b.db.Tables[name].Linked = true
 	}

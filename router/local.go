@@ -119,30 +119,19 @@ func (l *localParser) refused(first string) (*Plan, bool, error) {
 				if w == "SPATIAL" {
 					continue
 				}
-				if p := l.stored(first, w); p != nil {
-					return p, true, nil
+				switch w {
+				case "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT":
+					if p, err := l.stored(first, w, i); p != nil {
+						return p, true, nil
+					} else if err != nil {
+						return nil, true, err
+					}
 				}
 				return nil, true, refuse(first + " " + w)
 			}
 		}
 	}
 	return nil, false, nil
-}
-
-// stored passes a statement about a stored program on in a database whose only
-// shard has its name: there all that the program can touch is in one place. It
-// is nil elsewhere.
-func (l *localParser) stored(first, kind string) *Plan {
-	switch kind {
-	case "PROCEDURE", "FUNCTION", "TRIGGER", "EVENT":
-	default:
-		return nil
-	}
-	db := l.r.topology.Databases[l.q.Database]
-	if db == nil || len(db.Shards) > 1 || !db.SamePhysical {
-		return nil
-	}
-	return &Plan{Kind: KindSingle, Database: db.Name, Verb: first + " " + kind, Writer: true, ImplicitCommit: true, NoTables: true, body: &readBody{db: db}}
 }
 
 // word is the current token in upper case, "" when it is no word.

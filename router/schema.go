@@ -101,6 +101,8 @@ type Table struct {
 	Linked bool
 	// Triggers says that it has triggers.
 	Triggers bool
+	// TriggerNames are their names.
+	TriggerNames []string
 	// Unchecked are the constraints that no shard can enforce for the whole
 	// table, each with the reason.
 	Unchecked []string
