@@ -143,7 +143,7 @@ func (l *splitter) wordEnd(i int) int {
 // numberEnd finds the end of a number; word says that it is an identifier that begins with digits.
 func (l *splitter) numberEnd(i int) (end int, word bool) {
 	s, start := l.text, i
-	qualified := len(l.toks) > 0 && l.toks[len(l.toks)-1].end == i && s[i-1] == '.'
+	qualified := s[i] != '.' && len(l.toks) > 0 && l.toks[len(l.toks)-1].end == i && s[i-1] == '.'
 	if s[i] == '0' && i+1 < len(s) && (s[i+1] == 'x' || s[i+1] == 'b') {
 		return l.wordEnd(i), false
 	}
