@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"braid/backend"
+	"braid/internal/mysql"
 	"braid/router"
 )
 
@@ -11,12 +12,13 @@ import (
 // asking the connection while it is still ours (rule D7).
 func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *relayed) error {
 	s.newWarnings(nil, !plan.NoTables || r.ok.Warnings > 0)
-	if r.set {
+	switch {
+	case !r.set:
+		s.wrote(plan, &r.ok)
+	case plan.Verb == "INSERT", plan.Verb == "REPLACE", plan.Verb == "DELETE":
 		s.facts.RowCount = -1
-		s.facts.FoundRows = r.rows
-	} else {
-		s.facts.RowCount = int64(r.ok.AffectedRows)
-		s.facts.FoundRows = 0
+	default:
+		s.facts.RowCount, s.facts.FoundRows = -1, r.rows
 	}
 	if r.ok.Warnings > 0 {
 		rows, err := c.Query(showWarnings, warningsMax)
@@ -59,6 +61,16 @@ func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *re
 		}
 	}
 	return nil
+}
+
+// wrote notes the rows of a statement without an answer of rows. FOUND_ROWS()
+// stays what it was, with RETURNING too, except behind an UPDATE on MySQL.
+func (s *Session) wrote(plan *router.Plan, ok *mysql.OK) {
+	s.facts.RowCount = int64(ok.AffectedRows)
+	var info infoSum
+	if info.add(ok.Info); info.matched && plan.Verb == "UPDATE" && !s.mariadb() {
+		s.facts.FoundRows = info.first
+	}
 }
 
 // keepAssigned takes over the user variables that a statement assigned, while

@@ -81,7 +81,7 @@ func (s *Session) changed(plan *router.Plan, before []*idSource, sum mysql.OK, e
 		return s.failErr(err)
 	}
 	s.warned, s.errored = uint16(len(s.warnings)), 0
-	s.facts.RowCount, s.facts.FoundRows = int64(sum.AffectedRows), 0
+	s.facts.RowCount = int64(sum.AffectedRows)
 	return s.writeOK(&sum)
 }
 

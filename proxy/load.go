@@ -125,7 +125,7 @@ func (s *Session) runLoad(plan *router.Plan, split *router.LoadSplitter) error {
 	if err != nil {
 		return s.failed1(plan, err)
 	}
-	s.facts.RowCount, s.facts.FoundRows = int64(ok.AffectedRows), 0
+	s.facts.RowCount = int64(ok.AffectedRows)
 	s.warned, s.errored = ok.Warnings, 0
 	if err := s.settle(false); err != nil {
 		return s.failErr(err)

@@ -39,7 +39,7 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 		if err := s.trackSet(l.Sets); err != nil {
 			return s.failErr(err)
 		}
-		s.facts.RowCount, s.facts.FoundRows = 0, 0
+		s.facts.RowCount = 0
 		return s.writeOK(&mysql.OK{Warnings: warned})
 	case router.OpTransaction:
 		return s.setTransaction(l)
@@ -70,7 +70,7 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 // okNothing answers a statement that changed no row.
 func (s *Session) okNothing() error {
 	s.newWarnings(nil, false)
-	s.facts.RowCount, s.facts.FoundRows = 0, 0
+	s.facts.RowCount = 0
 	return s.writeOK(&mysql.OK{})
 }
 
@@ -179,6 +179,6 @@ func (s *Session) databaseDDL(l *router.Local) error {
 		ok.AffectedRows = 1
 	}
 	s.warnings, s.warned, s.errored = append(s.warnings[:0], warning{"Note", e.Code, e.Message}), 1, 0
-	s.facts.RowCount, s.facts.FoundRows = int64(ok.AffectedRows), 0
+	s.facts.RowCount = int64(ok.AffectedRows)
 	return s.writeOK(&ok)
 }

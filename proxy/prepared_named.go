@@ -43,7 +43,7 @@ func (s *Session) prepareNamed(l *router.Local) error {
 	s.named[strings.ToLower(l.Name)] = ps
 	s.trackChange()
 	s.newWarnings(d.warnings, d.tables)
-	s.facts.RowCount, s.facts.FoundRows = 0, 0
+	s.facts.RowCount = 0
 	return s.writeOK(&mysql.OK{Info: "Statement prepared", Warnings: uint16(len(d.warnings))})
 }
 

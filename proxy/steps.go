@@ -53,7 +53,7 @@ func (s *Session) runSteps(plan *router.Plan, ps *execution) error {
 	}
 	s.warnings, s.warned, s.errored = r.warnings, uint16(min(len(r.warnings), math.MaxUint16)), 0
 	ok.Warnings = s.warned
-	s.facts.RowCount, s.facts.FoundRows = int64(ok.AffectedRows), 0
+	s.wrote(plan, &ok)
 	return s.writeOK(&ok)
 }
 

@@ -65,7 +65,7 @@ func (s *Session) finish(l *router.Local) error {
 		s.nextLevel, s.nextAccess = "", "" // a COMMIT of nothing uses them up, too
 	}
 	s.newWarnings(warned, false)
-	s.facts.RowCount, s.facts.FoundRows = 0, 0
+	s.facts.RowCount = 0
 	if err := s.writeOK(&mysql.OK{Warnings: uint16(len(warned))}); err != nil {
 		return err
 	}
