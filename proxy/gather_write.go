@@ -29,7 +29,8 @@ func beforeTable(t *router.Table) string { return "braid_before_" + t.Name }
 // the copies.
 type gatherWrite struct {
 	gathering
-	ok mysql.OK
+	ok   mysql.OK
+	back returned
 }
 
 // runGatherWrite runs an UPDATE or DELETE by gathering its rows.
@@ -37,6 +38,9 @@ func (s *Session) runGatherWrite(plan *router.Plan, ps *execution) error {
 	w := &gatherWrite{gathering: s.gathering(plan, ps)}
 	if err := s.together(w.run); err != nil {
 		return s.failErr(err)
+	}
+	if plan.Rows {
+		return s.writeReturned(&w.back, w.ok.Warnings)
 	}
 	return s.writeOK(&w.ok)
 }
@@ -158,7 +162,13 @@ func (w *gatherWrite) statement() error {
 		}
 		return e
 	}
-	r := relayed{}
+	r := relayed{set: w.plan.Rows}
+	if r.set {
+		if first, err = s.readReturned(c, first, &w.p, &w.back, &router.Target{}, w.plan); err != nil {
+			return err
+		}
+		r.rows = uint64(len(w.back.rows))
+	}
 	if r.ok, err = mysql.ParseOK(first, false); err != nil {
 		return err
 	}

@@ -70,6 +70,7 @@ func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
 	}
 	s.warnings = s.warnings[:0]
 	sum := writeSum{verb: plan.Verb, onDuplicate: plan.OnDuplicate}
+	var back returned
 	var failure error
 	// Copies of a row are locked in one order: the first node's before any other's,
 	// so that two writers of one row meet there and not in a circle (rule T15).
@@ -110,7 +111,7 @@ func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
 			}
 			n := &nodes[k]
 			i, _ := turn(k, round)
-			if err := s.readWrite(n, &sum, &targets[i], plan); err != nil {
+			if err := s.readWrite(n, &sum, &back, &targets[i], plan); err != nil {
 				failures[i] = writeFailure{n, err}
 				if backend.IsLost(err) || isPrefix(err) {
 					s.tx.Abandon(n.c)
@@ -133,13 +134,19 @@ func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
 	if failure != nil {
 		return s.writeFailed(plan, nodes, failure)
 	}
-	s.facts.RowCount, s.facts.FoundRows = int64(ok.AffectedRows), 0
+	s.wrote(plan, &ok)
 	s.warned, s.errored = ok.Warnings, 0
 	if plan.GeneratesID && ok.InsertID != 0 {
 		s.facts.LastInsertID = ok.InsertID
 	}
+	if plan.Rows {
+		s.facts.RowCount = -1
+	}
 	if err := s.settle(false); err != nil {
 		return s.failErr(err)
+	}
+	if plan.Rows {
+		return s.writeReturned(&back, ok.Warnings)
 	}
 	return s.writeOK(&ok)
 }
@@ -224,8 +231,8 @@ func (s *Session) writeFailed(plan *router.Plan, nodes []nodeWrites, failure err
 	return s.failed1(plan, failure)
 }
 
-// readWrite reads one target's answer and adds it up.
-func (s *Session) readWrite(n *nodeWrites, sum *writeSum, t *router.Target, plan *router.Plan) error {
+// readWrite reads one target's answer and adds it up, and its rows to back.
+func (s *Session) readWrite(n *nodeWrites, sum *writeSum, back *returned, t *router.Target, plan *router.Plan) error {
 	first, err := n.c.First()
 	if err != nil {
 		return err
@@ -237,7 +244,9 @@ func (s *Session) readWrite(n *nodeWrites, sum *writeSum, t *router.Target, plan
 		return e
 	case 0:
 	default:
-		return fmt.Errorf("a write on several shards answered with rows: %w", mysql.ErrMalformed)
+		if first, err = s.readReturned(n.c, first, &n.p, back, t, plan); err != nil {
+			return err
+		}
 	}
 	ok, err := mysql.ParseOK(first, false)
 	if err != nil {

@@ -58,6 +58,13 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 		pos, err := insertPosition(table, stmt, table.AutoIncrement)
 		p.GeneratesID = err == nil && pos < 0
 	}
+	if p.Rows {
+		// Behind rows there is no insert id: the node has to be asked.
+		p.SetsID, p.GeneratesID = p.AutoIncrement, false
+		if p.MayKeepRows {
+			return planned{}, refuse("RETURNING of an INSERT that may keep the rows that are there, into a table whose ids Braid gives")
+		}
+	}
 	switch table.Kind {
 	case Single:
 		sources := append(f.sources(), source{name: table.Name, shard: table.Shard, refs: []*ref{target}})

@@ -1,7 +1,5 @@
 package router
 
-import "strings"
-
 // findInto looks for SELECT ... INTO @a, @b, wherever the clause stands. The
 // tokens are from then on those of the text without it.
 func (s *shape) findInto(q *Query) {
@@ -34,12 +32,9 @@ func (s *shape) findInto(q *Query) {
 }
 
 // parsed is the text as the parser is given it: with blanks in the place of an
-// INTO clause.
+// INTO clause and of what is hidden.
 func (s *shape) parsed() string {
-	if s.into[1] == 0 {
-		return s.text
-	}
-	return s.text[:s.into[0]] + strings.Repeat(" ", s.into[1]-s.into[0]) + s.text[s.into[1]:]
+	return blank(blank(s.text, s.into[0], s.into[1]), s.hidden[0], s.hidden[1])
 }
 
 // intoLast tells whether the INTO clause is the statement's end and a FROM stands before it.

@@ -19,14 +19,15 @@ type span struct{ hole, start, end int }
 // Parsed, it shows which hole each literal of the tree is; cut to pieces, it
 // gives templates that are the client's text byte for byte.
 type shape struct {
-	text  string
-	into  [2]int   // SELECT ... INTO @a, @b: where that clause is; the parser does not know it
-	vars  []string // its variables, in lower case
-	spans []span   // ascending
-	toks  []token
-	base  uint64 // hole h has the number base+h
-	holes int
-	row   [2]int // where the first row of a folded VALUES list is, with its parentheses
+	text   string
+	into   [2]int   // SELECT ... INTO @a, @b: where that clause is; the parser does not know it
+	vars   []string // its variables, in lower case
+	hidden [2]int   // a clause that the parser does not know, and that nothing needs it for
+	spans  []span   // ascending
+	toks   []token
+	base   uint64 // hole h has the number base+h
+	holes  int
+	row    [2]int // where the first row of a folded VALUES list is, with its parentheses
 }
 
 // newShape expands a scanned statement. Pinned holes keep the client's literals.
@@ -66,6 +67,7 @@ func newShape(q *Query, f Flavour, pinned func(hole int) bool) *shape {
 	s.text = b.String()
 	s.toks = tokenize(s.text, q.Mode, q.Charset)
 	s.findInto(q)
+	s.hide(f)
 	if cutStart >= 0 {
 		s.row = firstRow(s)
 	}

@@ -80,7 +80,7 @@ func (a *analysis) gathered(f *found, w *change, base []edit, sources []source, 
 	if len(base) > 0 {
 		body.single = f.shape.slice(0, len(f.shape.text), base)
 	}
-	return planned{plan: &Plan{Kind: KindWrite, Verb: w.verb, Writer: true, Database: f.db.Name, SetsID: f.setsID, body: body}}, nil
+	return planned{plan: &Plan{Kind: KindWrite, Verb: w.verb, Writer: true, Database: f.db.Name, Rows: hasReturning(f.shape), SetsID: f.setsID, body: body}}, nil
 }
 
 // delete plans a DELETE.
@@ -142,7 +142,7 @@ func (a *analysis) writeBlock(f *found, stmt ast.Node, tables *ast.TableRefsClau
 // without LIMIT is each shard's own matter, since what it decides, which row
 // meets a unique key first, is.
 func (a *analysis) write(f *found, b *block, w *change) (planned, error) {
-	p := &Plan{Kind: KindWrite, Verb: w.verb, Writer: true, Database: f.db.Name, SetsID: f.setsID}
+	p := &Plan{Kind: KindWrite, Verb: w.verb, Rows: hasReturning(f.shape), Writer: true, Database: f.db.Name, SetsID: f.setsID}
 	body := &readBody{db: f.db, write: true}
 	p.body = body
 	base, err := f.baseEdits()
@@ -173,6 +173,8 @@ func (a *analysis) write(f *found, b *block, w *change) (planned, error) {
 	}
 	switch body.several = f.acrossShards(body.sources); {
 	case body.several != nil:
+	case p.Rows:
+		body.several = refuse("RETURNING over several shards")
 	case f.setsID:
 		body.several = refuse("LAST_INSERT_ID(expression) over several shards")
 	case len(f.assigns) > 0:

@@ -35,9 +35,6 @@ type written struct {
 // why it cannot be.
 func (f *found) gatherWrites(verb string, writes []written, ignore bool, sources []source, stmt ast.StmtNode) (*gatherPlan, *mysql.Error) {
 	what := verb + " where the rows of several shards have to meet"
-	if hasReturning(f.shape) {
-		return nil, refuse("RETURNING in an " + what)
-	}
 	g, err := newGather(f, sources, stmt)
 	if err != nil {
 		return nil, err
@@ -54,7 +51,7 @@ func (f *found) gatherWrites(verb string, writes []written, ignore bool, sources
 		if s.write, err = f.gatherWrite(w, what, ignore || len(writes) > 1); err != nil {
 			return nil, err
 		}
-		if w.set != nil {
+		if w.set != nil || hasReturning(f.shape) {
 			s.columns = copiedColumns(w.ref.table, nil, true)
 		}
 		if s.write.Moves && ignore {

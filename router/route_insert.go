@@ -130,8 +130,8 @@ func (b *insertBody) bind(p *Plan, q *Query, r *Route) error {
 		r.FirstID = q.Made.First
 	}
 	shard, one := set.Single()
-	if !one && p.Rows {
-		return refuse("RETURNING over several shards")
+	if !one && p.Rows && b.ignore {
+		return refuse("RETURNING of an INSERT IGNORE over several shards") // which rows are missing is not known
 	}
 	if (!one && !b.copies) || made {
 		return b.write(q, r, set, folded)
