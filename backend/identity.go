@@ -5,9 +5,11 @@ import (
 	"encoding/base32"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // formatID marks the XA branches of Braid: "BRAI".
@@ -106,4 +108,17 @@ func parseBranchID(bqual string) (node string, connection uint64, ok bool) {
 // Braid's own making and hold nothing to quote.
 func xidText(gtrid, bqual string) string {
 	return "'" + gtrid + "','" + bqual + "'," + strconv.Itoa(formatID)
+}
+
+// IsOwnFormat tells whether a branch with that format id is a Braid's.
+func IsOwnFormat(id uint64) bool { return id == formatID }
+
+// NamesOwnBranch tells whether the text of a client's XA statement may name a
+// branch of Braid's: its format id stands in it.
+func NamesOwnBranch(text string) bool {
+	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	return slices.ContainsFunc(words, func(w string) bool {
+		n, err := strconv.ParseUint(w, 0, 64)
+		return err == nil && n == formatID
+	})
 }

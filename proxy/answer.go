@@ -27,6 +27,12 @@ func (s *Session) status(fromNode uint16) uint16 {
 	if s.autocommit {
 		st |= gomysql.SERVER_STATUS_AUTOCOMMIT
 	}
+	if s.xaOpen != nil {
+		st |= gomysql.SERVER_STATUS_IN_TRANS
+		if s.xaOpen.readOnly {
+			st |= gomysql.SERVER_STATUS_IN_TRANS_READONLY
+		}
+	}
 	if s.tx != nil && !s.waiting {
 		st |= gomysql.SERVER_STATUS_IN_TRANS
 		if s.txOpt.ReadOnly {

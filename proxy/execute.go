@@ -104,6 +104,11 @@ const processTextMax = 1024
 // execute carries out a plan for q; ps is set when q is an execution of a
 // prepared statement, whose answers are in the binary protocol.
 func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) error {
+	if s.xaOpen != nil {
+		if done, err := s.inXA(plan, q); done {
+			return err
+		}
+	}
 	switch plan.Kind {
 	case router.KindRefuse:
 		if plan.ImplicitCommit {
@@ -148,6 +153,11 @@ func (s *Session) runPlan(plan *router.Plan, q *router.Query, ps *execution) err
 	}
 	if err := plan.Bind(q, &s.route); err != nil {
 		return s.failErr(err)
+	}
+	if s.xaOpen != nil {
+		if e := s.leavesXA(plan); e != nil {
+			return s.fail(e)
+		}
 	}
 	if err := s.checkTaken(plan); err == errTaken {
 		return err

@@ -198,7 +198,7 @@ func (s *Session) renew(db string) bool {
 // began with other nodes or settings. It tells whether the session had another.
 func (s *Session) follow() bool {
 	g := s.srv.gen.Load()
-	if g == s.gen || s.tx != nil && (g.cluster != s.gen.cluster || g.cfg != s.gen.cfg) {
+	if g == s.gen || (s.tx != nil || s.xaOpen != nil) && (g.cluster != s.gen.cluster || g.cfg != s.gen.cfg) {
 		return false
 	}
 	s.gen = g

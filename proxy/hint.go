@@ -19,12 +19,12 @@ func (s *Session) hintDeadline() {
 // statement is, or begins. One that is open keeps its level, and is behind the
 // fence or not as before: the client is warned.
 func (s *Session) hintIsolation() {
-	if s.hints.ReadFence && s.tx != nil {
+	if s.hints.ReadFence && (s.tx != nil || s.xaOpen != nil) {
 		s.hints.Unknown = append(s.hints.Unknown, "read_fence (the transaction has begun)")
 	}
 	switch level := s.hints.Isolation; {
 	case level == "":
-	case s.tx != nil:
+	case s.tx != nil || s.xaOpen != nil:
 		s.hints.Unknown = append(s.hints.Unknown, "isolation="+strings.ToLower(level)+" (the transaction has begun)")
 	default:
 		s.nextLevel = level

@@ -62,7 +62,7 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 	case router.OpCreateDatabase, router.OpDropDatabase:
 		return s.databaseDDL(l)
 	case router.OpXA:
-		return s.fail(mysql.Errorf(1235, "This version of Braid doesn't yet support 'XA of a client's own: Braid itself makes transactions over several shards atomic'"))
+		return s.xa(l, q, ps)
 	}
 	return s.fail(mysql.Errorf(1235, "This version of Braid doesn't yet support '%s'", plan.Verb))
 }

@@ -18,11 +18,12 @@ const (
 	pinTables                          // LOCK TABLES
 	pinTemporary                       // temporary tables
 	pinProgram                         // what a stored program may have left: variables, temporary tables
+	pinXA                              // an XA transaction of the client's own
 )
 
 func (r pinReason) String() string {
 	var out []string
-	for bit, name := range []string{"user locks", "locked tables", "temporary tables", "a stored program ran"} {
+	for bit, name := range []string{"user locks", "locked tables", "temporary tables", "a stored program ran", "an XA transaction"} {
 		if r&(1<<bit) != 0 {
 			out = append(out, name)
 		}
@@ -104,6 +105,10 @@ func (s *Session) unpin(why pinReason) {
 // unpinAll resets all that the nodes hold for the session. No transaction is open.
 func (s *Session) unpinAll() {
 	for _, p := range s.pins {
+		if p.why&pinXA != 0 { // a node ends or keeps it as when its client leaves
+			p.conn.Destroy()
+			continue
+		}
 		p.conn.SetDeadline(time.Now().Add(resetTimeout))
 		if err := p.conn.Reset(); err != nil {
 			p.conn.Destroy()
@@ -112,7 +117,7 @@ func (s *Session) unpinAll() {
 		p.conn.SetDeadline(time.Time{})
 		p.conn.Release()
 	}
-	s.pins, s.temporaries, s.userLocks = nil, nil, userLocks{}
+	s.pins, s.temporaries, s.userLocks, s.xaOpen = nil, nil, userLocks{}, nil
 	s.notePins()
 }
 

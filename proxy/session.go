@@ -45,7 +45,8 @@ type Session struct {
 	hints        router.Hints // of the statement under way
 	nextLevel    string       // one-shot SET TRANSACTION
 	nextAccess   string
-	fence        bool // braid_read_fence (rule T16)
+	fence        bool      // braid_read_fence (rule T16)
+	xaOpen       *clientXA // the client's own XA transaction; nil: none
 	// selectLimit is sql_select_limit in rows, where the client has set one.
 	selectLimit    uint64
 	selectLimitSet bool

@@ -20,7 +20,7 @@ func (s *Session) ready(plan *router.Plan) error {
 		}
 		return s.usable()
 	}
-	if !s.autocommit && !plan.NoTables {
+	if !s.autocommit && !plan.NoTables && s.xaOpen == nil {
 		s.beginTx(backend.TxOptions{})
 	}
 	return nil

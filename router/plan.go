@@ -135,7 +135,7 @@ const (
 	OpExecute          // Name, Using
 	OpDeallocate       // Name
 	OpExplain          // Explain, Inner: EXPLAIN of a routed statement
-	OpXA               // client's own XA: refused or pinned by the proxy
+	OpXA               // client's own XA: Name is what stands behind the word
 	OpLockTables       // Locks, Name: WAIT n or NOWAIT
 	OpUnlockTables
 	OpCreateDatabase // Name, which exists; Lenient
