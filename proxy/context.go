@@ -77,6 +77,11 @@ func (s *Session) mariadb() bool {
 // setVars makes v what the session has set, and derives from it what the
 // router and Braid's own results need to know.
 func (s *Session) setVars(v *backend.Vars) {
+	if s.tx != nil && s.txOpt.Isolation == "" {
+		if level, _ := v.Get("transaction_isolation"); unquote(level) != s.txLevel {
+			s.txLevel = ""
+		}
+	}
 	s.vars, s.reading, s.limited = v, nil, nil
 	mode, _ := v.Get("sql_mode")
 	s.mode = parseMode(unquote(mode))

@@ -19,7 +19,8 @@ import (
 // targets on one node when they share a connection.
 type part struct {
 	p       place
-	targets []int // indexes into route.Targets, run on c in this order
+	targets []int            // indexes into route.Targets
+	texts   []*router.Target // run on c in this order
 	c       *backend.Conn
 	rows    mysql.Rows
 	stream  *backend.Rows  // the stream under way on c
@@ -50,6 +51,7 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 	}
 	// Shards of one node that are read one after the other add to these on the way.
 	s.found, s.warnings, s.warned, s.errored = 0, s.warnings[:0], 0, 0
+	s.inPages(plan, parts)
 	own, err := s.ownColumns(&parts[0], plan)
 	if err != nil {
 		return s.scatterFailed(parts, plan, &parts[0], err)
@@ -207,20 +209,21 @@ func (s *Session) takeParts(plan *router.Plan) ([]part, error) {
 // sendPart sends the statement of a part: the first of its targets, or, where
 // the merge needs all of them at once, one text that unites them.
 func (s *Session) sendPart(pt *part, plan *router.Plan, ps *execution) error {
-	t := &s.route.Targets[pt.targets[0]]
 	if len(pt.targets) > 1 && len(s.route.Merge.Order) > 0 {
 		if plan.FoundRows {
 			return mysql.Errorf(1235, "This version of Braid doesn't yet support 'SQL_CALC_FOUND_ROWS with ORDER BY over several shards of one node inside a transaction'")
 		}
-		all, err := s.unite(pt, plan)
-		if err != nil {
+		if err := s.unite(pt, plan); err != nil {
 			return err
 		}
-		t, pt.targets = all, pt.targets[:1]
 		pt.p.shard = "of node " + pt.p.node.Name()
+	} else {
+		for _, i := range pt.targets {
+			pt.texts = append(pt.texts, &s.route.Targets[i])
+		}
 	}
 	need := s.need(plan, &pt.p)
-	if err := s.sendOnly(pt.c, &need, plan, t, ps); err != nil {
+	if err := s.sendOnly(pt.c, &need, plan, pt.texts[0], ps); err != nil {
 		return err
 	}
 	pt.sent = true
@@ -237,14 +240,17 @@ func (s *Session) openPart(pt *part, plan *router.Plan, ps *execution) error {
 	if ps.binary() {
 		pt.stream.SetBinary()
 	}
+	if len(pt.texts) > 1 {
+		ch := &chain{s: s, pt: pt, plan: plan, ps: ps, columns: st.Columns(), rows: st}
+		if pt.columns != nil {
+			ch.head = router.HeadRows
+		}
+		pt.rows = ch
+	}
 	if pt.columns != nil {
-		pt.rows, err = describeUnited(st, pt.columns, ps.binary())
-		return err
+		pt.rows, err = describeUnited(pt.rows, pt.columns, ps.binary())
 	}
-	if len(pt.targets) > 1 {
-		pt.rows = &chain{s: s, pt: pt, plan: plan, ps: ps, columns: st.Columns(), rows: st}
-	}
-	return nil
+	return err
 }
 
 func (s *Session) openStream(pt *part) (*backend.Rows, error) {
@@ -259,68 +265,6 @@ func (s *Session) openStream(pt *part) (*backend.Rows, error) {
 		return nil, mysql.ErrMalformed
 	}
 	return pt.c.ReadRows(first, false)
-}
-
-// chain is the rows of several targets on one connection, one target after the
-// other; each statement is sent when the one before has ended.
-type chain struct {
-	s       *Session
-	pt      *part
-	plan    *router.Plan
-	ps      *execution
-	columns []mysql.Column
-	rows    mysql.Rows // of the target under way, under columns
-	at      int        // index into pt.targets
-	err     error
-}
-
-func (ch *chain) Columns() []mysql.Column { return ch.columns }
-func (ch *chain) Binary() bool            { return ch.ps.binary() }
-func (ch *chain) Close() error            { return nil }
-
-func (ch *chain) Next() (mysql.Row, error) {
-	if ch.err != nil {
-		return nil, ch.err
-	}
-	for {
-		row, err := ch.rows.Next()
-		if err != io.EOF {
-			ch.err = err
-			return row, err
-		}
-		ch.at++
-		if ch.at == len(ch.pt.targets) {
-			ch.err = io.EOF
-			return nil, io.EOF
-		}
-		if ch.err = ch.next(); ch.err != nil {
-			var changed *merge.ColumnsError // the connection is in order
-			ch.pt.failed = !errors.As(ch.err, &changed)
-			return nil, ch.err
-		}
-	}
-}
-
-func (ch *chain) next() error {
-	t := &ch.s.route.Targets[ch.pt.targets[ch.at]]
-	if err := ch.s.keepWarnings(ch.pt, ch.plan); err != nil {
-		return err
-	}
-	before := ch.pt.p.shard
-	ch.pt.p = ch.s.place(ch.plan, t.Shard)
-	need := ch.s.need(ch.plan, &ch.pt.p)
-	if err := ch.s.sendOnly(ch.pt.c, &need, ch.plan, t, ch.ps); err != nil {
-		return err
-	}
-	st, err := ch.s.openStream(ch.pt)
-	if err != nil {
-		return err
-	}
-	if ch.ps.binary() {
-		st.SetBinary()
-	}
-	ch.pt.stream, ch.rows = st, merge.Widen(ch.columns, st)
-	return merge.SameColumns(ch.columns, ch.rows.Columns(), before, ch.pt.p.shard)
 }
 
 // keepWarnings asks a part's connection for the warnings of the stream that

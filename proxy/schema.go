@@ -95,11 +95,11 @@ func readShard(ctx context.Context, node *backend.Node, schema string) (router.S
 		return nil, def, false, fmt.Errorf("node %s has no schema %s: create it there, or correct the shard's schema", node.Name(), schema)
 	}
 	tables := map[string]*router.TableInfo{}
-	if rows, err = c.Query("SELECT TABLE_NAME, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_SCHEMA="+lit, tablesMax); err != nil {
+	if rows, err = c.Query("SELECT TABLE_NAME, TABLE_TYPE, ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA="+lit, tablesMax); err != nil {
 		return nil, def, false, err
 	}
 	for _, r := range rows {
-		tables[string(r[0])] = &router.TableInfo{Name: string(r[0]), View: strings.HasSuffix(string(r[1]), "VIEW")}
+		tables[string(r[0])] = &router.TableInfo{Name: string(r[0]), View: strings.HasSuffix(string(r[1]), "VIEW"), Snapshots: string(r[2]) == "InnoDB"}
 	}
 	if rows, err = c.Query("SELECT TABLE_NAME, VIEW_DEFINITION FROM information_schema.VIEWS WHERE TABLE_SCHEMA="+lit, tablesMax); err != nil {
 		return nil, def, false, err
@@ -130,7 +130,7 @@ func readShard(ctx context.Context, node *backend.Node, schema string) (router.S
 		}
 		t.Columns = append(t.Columns, col)
 	}
-	rows, err = c.Query("SELECT TABLE_NAME, INDEX_NAME, CASE WHEN SUB_PART IS NULL THEN COLUMN_NAME END FROM information_schema.STATISTICS WHERE TABLE_SCHEMA="+lit+" AND NON_UNIQUE=0 ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", tablesMax)
+	rows, err = c.Query("SELECT TABLE_NAME, INDEX_NAME, CASE WHEN SUB_PART IS NULL THEN COLUMN_NAME END, NON_UNIQUE FROM information_schema.STATISTICS WHERE TABLE_SCHEMA="+lit+" ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", tablesMax)
 	if err != nil {
 		return nil, def, false, err
 	}
@@ -145,7 +145,7 @@ func readShard(ctx context.Context, node *backend.Node, schema string) (router.S
 				col = i
 			}
 		}
-		t.AddUnique(string(r[1]), col)
+		t.AddIndex(string(r[1]), string(r[3]) == "0", col)
 	}
 	rows, err = c.Query("SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, IF(REFERENCED_TABLE_SCHEMA=TABLE_SCHEMA, REFERENCED_TABLE_NAME, ''), REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE WHERE TABLE_SCHEMA="+lit+" AND REFERENCED_TABLE_NAME IS NOT NULL ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION", tablesMax)
 	if err != nil {

@@ -54,6 +54,9 @@ type Session struct {
 	gen   *generation // of the statement, or of the transaction, under way
 	tx    *backend.Tx // nil: none open
 	txOpt backend.TxOptions
+	// txLevel is the isolation level of tx; "" when it is not certain, because the
+	// session's was set after tx began and a leg may begin with that.
+	txLevel string
 
 	facts    router.Facts
 	warnings []warning

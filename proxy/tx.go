@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -17,6 +18,7 @@ func (s *Session) ready(plan *router.Plan) error {
 			s.waiting = false
 			s.txOpt = s.nextOptions(backend.TxOptions{})
 			s.tx.Reconsider(s.txOpt)
+			s.txLevel = s.level(s.txOpt)
 		}
 		return s.usable()
 	}
@@ -70,6 +72,13 @@ func (s *Session) alone(plan *router.Plan, o backend.TxOptions, f func() error) 
 func (s *Session) beginTx(o backend.TxOptions) {
 	s.txOpt = s.nextOptions(o)
 	s.tx = s.srv.tx.Begin(s.txOpt)
+	s.txLevel = s.level(s.txOpt)
+}
+
+// level is the isolation level of a transaction that begins now.
+func (s *Session) level(o backend.TxOptions) string {
+	level, _ := s.vars.Get("transaction_isolation")
+	return cmp.Or(o.Isolation, unquote(level))
 }
 
 // nextOptions completes o by what the client said for the next transaction,

@@ -37,6 +37,7 @@ type textOf uint8
 const (
 	scatteredText textOf = iota // what one shard gets
 	ownText                     // the client's own
+	pagedText                   // what one shard gets where a node's shards are read in pages
 )
 
 // columnsMax is how many are kept; when there are more, the memory starts anew.
@@ -44,24 +45,50 @@ const columnsMax = 1024
 
 // united is one statement in the place of several targets on one node.
 type united struct {
-	*backend.Rows
+	mysql.Rows
 	columns []mysql.Column
 }
 
 // Columns implements mysql.Rows.
 func (u *united) Columns() []mysql.Column { return u.columns }
 
-// unite makes the one text for a part's targets, and finds out its columns from
-// the part's connection.
-func (s *Session) unite(pt *part, plan *router.Plan) (*router.Target, error) {
+// unite makes the one text for a part's targets, or those of its pages, and finds
+// out its columns from the part's connection.
+func (s *Session) unite(pt *part, plan *router.Plan) error {
 	db := s.gen.topology.Databases[plan.Database]
-	t, err := s.route.Unite(db, &s.query, pt.targets)
-	if err != nil {
-		return nil, err
+	of, pages := scatteredText, []router.Page{{}}
+	if s.route.Paged() {
+		of, pages = pagedText, []router.Page{{Count: router.HeadRows}, {Offset: router.HeadRows}}
 	}
-	one := &s.route.Targets[pt.targets[0]]
-	pt.columns, err = s.columnsOf(pt, plan, scatteredText, one.Text)
-	return t, err
+	pt.texts = pt.texts[:0]
+	for _, page := range pages {
+		t, err := s.route.Unite(db, &s.query, pt.targets, page)
+		if err != nil {
+			return err
+		}
+		pt.texts = append(pt.texts, t)
+	}
+	var err error
+	pt.columns, err = s.columnsOf(pt, plan, of, s.route.Targets[pt.targets[0]].Text)
+	return err
+}
+
+// inPages has shards that share a connection read in pages, where that gives the
+// client its first row sooner: the node sorts a united text's rows before it sends
+// one, but only as many as the text wants. Both pages are of one snapshot: the
+// transaction's, at REPEATABLE READ.
+func (s *Session) inPages(plan *router.Plan, parts []part) {
+	shared := false
+	for i := range parts {
+		shared = shared || len(parts[i].targets) > 1
+	}
+	if !shared || s.tx == nil || plan.NoTables || plan.FoundRows || s.txLevel != "REPEATABLE-READ" {
+		return
+	}
+	if _, set := s.vars.Get("max_sort_length"); set {
+		return
+	}
+	s.route.ByPages(s.gen.topology.Databases[plan.Database], &s.query, s.gen.base[plan.Database].defaults.sortLength)
 }
 
 // columnsOf gives the columns of a text of the plan, as the part's connection
@@ -148,7 +175,7 @@ func formOf(c *mysql.Column) textForm {
 //
 // Where a column's type hangs on a parameter, columns, which were found out
 // without a value for it, may say NULL: the answer itself knows better.
-func describeUnited(st *backend.Rows, columns []mysql.Column, binary bool) (mysql.Rows, error) {
+func describeUnited(st mysql.Rows, columns []mysql.Column, binary bool) (mysql.Rows, error) {
 	got := st.Columns()
 	if len(got) != len(columns) {
 		return nil, mysql.Errorf(1105, "the columns of the result changed while it was asked for; is a schema change under way?")

@@ -17,28 +17,31 @@ type TableInfo struct {
 	Definition string
 	Columns    []Column // in order of position
 
-	keys    []uniqueKey
+	indexes []index
 	foreign []foreignKey
+	// Snapshots says that its engine reads from the snapshot of a transaction.
+	Snapshots bool
 	// Triggers says that the table has some.
 	Triggers bool
 	// TriggerNames are their names.
 	TriggerNames []string
 }
 
-type uniqueKey struct {
+type index struct {
 	name    string
-	columns []int // -1: a key part that is no column
+	unique  bool
+	columns []int // -1: a part that is no column
 }
 
-// AddUnique adds column col (an index into Columns, -1 for an expression or the
-// beginning of a column) to
-// the unique key of that name. Key parts come in their order.
-func (t *TableInfo) AddUnique(name string, col int) {
-	if n := len(t.keys); n > 0 && t.keys[n-1].name == name {
-		t.keys[n-1].columns = append(t.keys[n-1].columns, col)
+// AddIndex adds column col (an index into Columns, -1 for an expression or the
+// beginning of a column) to the index of that name. An index's parts come in
+// their order.
+func (t *TableInfo) AddIndex(name string, unique bool, col int) {
+	if n := len(t.indexes); n > 0 && t.indexes[n-1].name == name {
+		t.indexes[n-1].columns = append(t.indexes[n-1].columns, col)
 		return
 	}
-	t.keys = append(t.keys, uniqueKey{name, []int{col}})
+	t.indexes = append(t.indexes, index{name, unique, []int{col}})
 }
 
 // ShardTables are the tables of one shard.
@@ -226,16 +229,23 @@ func (b *builder) table(name string, busy map[string]bool) error {
 
 // newTable is a table as a node describes it, wherever its rows are.
 func newTable(info TableInfo) *Table {
-	t := &Table{Name: info.Name, View: info.View, Columns: info.Columns, AutoIncrement: -1, byName: map[string]int{}}
+	t := &Table{Name: info.Name, View: info.View, Snapshots: info.Snapshots, Columns: info.Columns, AutoIncrement: -1, byName: map[string]int{}}
 	for i := range t.Columns {
 		t.byName[strings.ToLower(t.Columns[i].Name)] = i
 		if hasWord(strings.ToLower(t.Columns[i].Extra), "auto_increment") {
 			t.AutoIncrement = i
 		}
 	}
-	for _, k := range info.keys {
+	for _, k := range info.indexes {
+		whole := k.columns
+		if i := slices.Index(whole, -1); i >= 0 {
+			whole = whole[:i]
+		}
+		if len(whole) > 0 {
+			t.Indexes = append(t.Indexes, whole)
+		}
 		switch {
-		case slices.Contains(k.columns, -1):
+		case !k.unique || len(whole) < len(k.columns):
 		case strings.EqualFold(k.name, "PRIMARY"):
 			t.Primary = k.columns
 		default:

@@ -31,7 +31,10 @@ func (b *builder) check(t *Table, info TableInfo) {
 	}
 	if t.Kind == Sharded && b.db.Placements[b.db.fold(t.Name)].UniqueCheck != "none" {
 		key := names(t.Rule.Columns)
-		for _, k := range info.keys {
+		for _, k := range info.indexes {
+			if !k.unique {
+				continue
+			}
 			var columns []string
 			for _, c := range k.columns {
 				if c >= 0 {

@@ -41,7 +41,7 @@ func built(t *testing.T, change func(*conf.Database)) *Database {
 			for _, c := range []string{"a", "b"} {
 				info.Columns = append(info.Columns, Column{Name: c, DataType: "int", ColumnType: "int"})
 			}
-			info.AddUnique("PRIMARY", 0)
+			info.AddIndex("PRIMARY", true, 0)
 			tables = append(tables, info)
 		}
 		shards = append(shards, tables)

@@ -87,7 +87,7 @@ func testTable(name, cols string) TableInfo {
 		}
 		info.Columns = append(info.Columns, col)
 		if strings.HasSuffix(words[0], "*") {
-			info.AddUnique("PRIMARY", i)
+			info.AddIndex("PRIMARY", true, i)
 		}
 	}
 	return info

@@ -322,7 +322,7 @@ func (g *grouping) order(items []item) *mysql.Error {
 		if err != nil {
 			return err
 		}
-		stream = append(stream, k)
+		stream, g.scatterer.sorted = append(stream, k), append(g.scatterer.sorted, it)
 		g.by(it.orderText(), desc)
 		return nil
 	}
@@ -513,7 +513,7 @@ func (x *scatterer) distinct(limit limitClause) (*scatter, *mysql.Error) {
 		if err != nil {
 			return err
 		}
-		x.spec.Order = append(x.spec.Order, k)
+		x.spec.Order, x.sorted = append(x.spec.Order, k), append(x.sorted, it)
 		if len(by) > 0 {
 			by = by.add(", ")
 		}

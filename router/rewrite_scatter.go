@@ -16,7 +16,8 @@ type scatter struct {
 	text  template
 	spec  merge.Spec
 	limit limitClause
-	plain bool // the text is the client's own
+	plain bool   // the text is the client's own
+	pages *paged // how a node's shards are read in pages; nil: they are not
 	// described: the shards' column definitions are not those of the client's text
 	described bool
 }
@@ -68,7 +69,8 @@ type scatterer struct {
 	visible int
 	hidden  []template
 	spec    merge.Spec
-	grouped bool // the statement has aggregates or GROUP BY
+	sorted  []item // the items of spec.Order
+	grouped bool   // the statement has aggregates or GROUP BY
 }
 
 // aggregated tells whether an expression has an aggregate or a window function in it.
@@ -139,7 +141,7 @@ func newScatter(f *found, sel *ast.SelectStmt, r *ref, base []edit) (*scatter, *
 		if err != nil {
 			return nil, err
 		}
-		x.spec.Order = append(x.spec.Order, k)
+		x.spec.Order, x.sorted = append(x.spec.Order, k), append(x.sorted, order[i])
 	}
 	return x.finish(limit, true)
 }
@@ -479,22 +481,13 @@ func (x *scatterer) finish(limit limitClause, push bool) (*scatter, *mysql.Error
 }
 
 func (x *scatterer) finishWith(limit limitClause, push bool, edits []edit) (*scatter, *mysql.Error) {
+	var pages *paged
+	if push {
+		pages = x.pages(limit, edits[:len(edits):len(edits)])
+	}
 	if len(x.hidden) > 0 {
-		t := template{}
-		for i, h := range x.hidden {
-			t = append(t.add(", "), h...)
-			t = t.add(" AS `braid:" + strconv.Itoa(i) + "`")
-		}
-		at := x.l.list.end
-		if x.f.q.Mode&ModeIgnoreSpace != 0 {
-			// MySQL's name of an expression may then end in the blank behind it.
-			for at < len(x.s.text) && isSpace(x.s.text[at]) {
-				at++
-			}
-			t = t.add(" ")
-		}
-		edits = append(edits, edit{at, at, t})
-		x.spec.Visible, x.spec.Hidden = x.visible, "braid:0"
+		edits = append(edits, x.hiddenEdit(x.hidden))
+		x.spec.Visible, x.spec.Hidden = x.visible, hiddenName(0)
 	}
 	if limit.set {
 		var t template
@@ -507,7 +500,28 @@ func (x *scatterer) finishWith(limit limitClause, push bool, edits []edit) (*sca
 		edits = append(edits, edit{into[0], into[1], nil}) // the merged row is what goes into the variables
 	}
 	all := sortEdits(append(append([]edit{}, x.base...), edits...))
-	sc := &scatter{spec: x.spec, limit: limit, plain: len(all) == 0}
+	sc := &scatter{spec: x.spec, limit: limit, plain: len(all) == 0, pages: pages}
 	sc.text = x.s.slice(0, len(x.s.text), all)
 	return sc, nil
+}
+
+// hiddenName is the name of a scatter's hidden column.
+func hiddenName(i int) string { return "braid:" + strconv.Itoa(i) }
+
+// hiddenEdit adds hidden columns to the select list.
+func (x *scatterer) hiddenEdit(hidden []template) edit {
+	t := template{}
+	for i, h := range hidden {
+		t = append(t.add(", "), h...)
+		t = t.add(" AS `" + hiddenName(i) + "`")
+	}
+	at := x.l.list.end
+	if x.f.q.Mode&ModeIgnoreSpace != 0 {
+		// MySQL's name of an expression may then end in the blank behind it.
+		for at < len(x.s.text) && isSpace(x.s.text[at]) {
+			at++
+		}
+		t = t.add(" ")
+	}
+	return edit{at, at, t}
 }

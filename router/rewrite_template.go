@@ -14,6 +14,8 @@ const (
 	segHole             // the client's literals of hole n
 	segName             // the same inside of back quotes
 	segLimit            // the limit for a shard: count + offset
+	segPage             // the LIMIT of a paged text, if it has one
+	segPart             // which of the targets the text is for
 	segFact             // one of the session's facts
 	segSystem           // what stands for a table of information_schema
 	segRows             // the rows of a shard's part of an INSERT
@@ -60,6 +62,10 @@ func (t template) String() string {
 			b.WriteString("{" + strconv.Itoa(s.n) + "}")
 		case segLimit:
 			b.WriteString("{limit}")
+		case segPage:
+			b.WriteString("{page}")
+		case segPart:
+			b.WriteString("{part}")
 		case segSystem:
 			b.WriteString("{" + s.text + "}")
 		case segFact:

@@ -16,6 +16,7 @@ func (p *Plan) Bind(q *Query, r *Route) error {
 	r.Targets, r.buf, r.params = r.Targets[:0], r.buf[:0], r.params[:0]
 	r.Merge, r.Limit, r.Any, r.Described = nil, merge.Limit{}, false, false
 	r.Gather, r.Steps, r.FirstID = nil, nil, 0
+	r.pages, r.paged = nil, false
 	if p.Err != nil {
 		return p.Err
 	}
@@ -178,6 +179,7 @@ func (b *readBody) whole(q *Query, r *Route, set ShardSet) error {
 			return err
 		}
 		b.merged(r, merge.Limit{})
+		r.pages = b.scatter.pages
 		return nil
 	}
 	limit, err := b.scatter.limit.bind(q)
@@ -185,6 +187,7 @@ func (b *readBody) whole(q *Query, r *Route, set ShardSet) error {
 		return err
 	}
 	b.merged(r, limit)
+	r.pages = b.scatter.pages
 	w := writer{q: q, r: r, db: b.db, limit: limit}
 	w.template(b.scatter.text)
 	b.targets(r, set, w.params())
@@ -287,9 +290,13 @@ type writer struct {
 	r     *Route
 	db    *Database
 	limit merge.Limit
-	row   int // of a folded VALUES list
-	at    int // the row of the INSERT under way
-	first int // its first value in Made.Values
+	// most is a paged text's LIMIT, where it is bounded; part is its number among the targets'.
+	most    uint64
+	bounded bool
+	part    int
+	row     int // of a folded VALUES list
+	at      int // the row of the INSERT under way
+	first   int // its first value in Made.Values
 	// list is the IN list of which the shard gets its part; nil: none. own is a
 	// parameter of that part: listSplit.own.
 	list       *listSplit
@@ -321,6 +328,12 @@ func (w *writer) template(t template) {
 			w.name(s.n)
 		case segLimit:
 			w.limitNumber(s.n)
+		case segPage:
+			if w.bounded {
+				w.r.buf = strconv.AppendUint(append(w.r.buf, " LIMIT "...), w.most, 10)
+			}
+		case segPart:
+			w.r.buf = strconv.AppendInt(w.r.buf, int64(w.part), 10)
 		case segSystem:
 			w.r.buf = append(w.r.buf, w.q.Facts.System[s.text]...)
 		case segFact:

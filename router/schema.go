@@ -85,7 +85,12 @@ type Table struct {
 	Columns []Column
 	Primary []int   // indexes into Columns; nil when none
 	Uniques [][]int // every other unique key
+	// Indexes are the columns of every index, the primary key's and the unique
+	// ones' too, as far as they are whole columns.
+	Indexes [][]int
 	View    bool
+	// Snapshots says that its engine reads from the snapshot of a transaction.
+	Snapshots bool
 	// Temporary says that it is the session's own, on one connection.
 	Temporary bool
 	// AutoIncrement is the index of the AUTO_INCREMENT column, or -1.

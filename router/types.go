@@ -170,6 +170,9 @@ type Route struct {
 	// FirstID is the first id that Braid gave to a row of an INSERT; 0: none.
 	FirstID uint64
 
+	pages *paged // how shards of one node can be read in pages; nil: they cannot
+	paged bool   // they are
+
 	buf    []byte
 	params []ParamRef
 	places []int32

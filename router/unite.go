@@ -12,15 +12,18 @@ import (
 // T18): the targets' texts joined by UNION ALL, in the merge's order, each table
 // under its shard's physical schema. targets are indexes into r.Targets. The
 // columns of the answer have the values and types of a single target's, but not
-// their table names and flags.
-func (r *Route) Unite(db *Database, q *Query, targets []int) (*Target, error) {
+// their table names and flags. page is zero unless the route is one of pages.
+func (r *Route) Unite(db *Database, q *Query, targets []int, page Page) (*Target, error) {
 	if r.Merge == nil {
 		return nil, refuse("a statement of this form on several shards of one node inside a transaction")
 	}
 	out := &Target{Shard: r.Targets[targets[0]].Shard}
 	var b []byte
 	for n, i := range targets {
-		t := &r.Targets[i]
+		t := r.Targets[i]
+		if r.paged {
+			t = r.pages.bind(db, q, i, t.Shard, page, r)
+		}
 		if n > 0 {
 			b = append(b, " UNION ALL "...)
 		}
@@ -40,27 +43,41 @@ func (r *Route) Unite(db *Database, q *Query, targets []int) (*Target, error) {
 			}
 		}
 	}
-	for i, k := range r.Merge.Order {
-		if i == 0 {
-			b = append(b, " ORDER BY "...)
-		} else {
-			b = append(b, ", "...)
-		}
-		col := k.Col
-		if k.NumericCol >= 0 {
-			col = k.NumericCol
-		}
-		b = strconv.AppendInt(b, int64(col+1), 10)
-		if k.Desc {
+	by := " ORDER BY "
+	order := func(col int, desc bool) {
+		b = strconv.AppendInt(append(b, by...), int64(col+1), 10)
+		if desc {
 			b = append(b, " DESC"...)
 		}
+		by = ", "
 	}
-	if r.Limit.Set && len(r.Merge.Group) == 0 && !r.Merge.Aggregate && len(r.Merge.Sort) == 0 {
-		n := r.Limit.Offset + r.Limit.Count
-		if n < r.Limit.Count {
-			n = 1<<64 - 1
+	for _, k := range r.Merge.Order {
+		if k.NumericCol >= 0 {
+			order(k.NumericCol, k.Desc)
+		} else {
+			order(k.Col, k.Desc)
 		}
-		b = strconv.AppendUint(append(b, " LIMIT "...), n, 10)
+	}
+	if r.paged {
+		for col := r.pages.ties; col < r.pages.columns; col++ {
+			order(col, r.pages.desc)
+		}
+	}
+	count, bounded := r.shardRows()
+	bounded = bounded && len(r.Merge.Group) == 0 && !r.Merge.Aggregate && len(r.Merge.Sort) == 0
+	switch {
+	case page.Count > 0:
+		count, bounded = page.Count, true
+	case page.Offset > 0 && bounded:
+		count -= page.Offset
+	case page.Offset > 0:
+		count, bounded = 1<<64-1, true
+	}
+	if bounded {
+		b = strconv.AppendUint(append(b, " LIMIT "...), count, 10)
+	}
+	if page.Offset > 0 {
+		b = strconv.AppendUint(append(b, " OFFSET "...), page.Offset, 10)
 	}
 	out.Text = b
 	return out, nil

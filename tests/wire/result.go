@@ -53,6 +53,37 @@ func (c *Conn) Query(text string) ([]Result, error) {
 	return c.results(false)
 }
 
+// QueryFirst runs a text statement and reads the first row of its answer, no
+// more: the connection is of no other use than to be closed.
+func (c *Conn) QueryFirst(text string) ([][]byte, error) {
+	if err := c.command(gomysql.COM_QUERY, []byte(text)); err != nil {
+		return nil, err
+	}
+	p, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	if p[0] == 0xff {
+		return nil, parseError(p)
+	}
+	head := reader{p: p}
+	n, _ := head.lenenc()
+	columns, err := c.columns(int(n))
+	if err == nil && !c.DeprecateEOF() {
+		_, err = c.eof()
+	}
+	if err == nil {
+		p, err = c.read()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if p[0] == 0xff {
+		return nil, parseError(p)
+	}
+	return parseRow(p, columns, false)
+}
+
 // QueryRaw is Query with the whole payload behind the command byte.
 func (c *Conn) QueryRaw(payload []byte) ([]Result, error) {
 	if err := c.command(gomysql.COM_QUERY, payload); err != nil {

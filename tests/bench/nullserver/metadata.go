@@ -70,7 +70,7 @@ func (x *session) metadata(q string) (names []string, rows [][]string, ok bool) 
 	case about("INFORMATION_SCHEMA.SCHEMATA"):
 		return names, [][]string{{"1"}}, true
 	case about("INFORMATION_SCHEMA.TABLES"):
-		return names, pick(names, map[string]string{"TABLE_NAME": Table, "TABLE_TYPE": "BASE TABLE"}), true
+		return names, pick(names, map[string]string{"TABLE_NAME": Table, "TABLE_TYPE": "BASE TABLE", "ENGINE": "InnoDB"}), true
 	case about("INFORMATION_SCHEMA.COLUMNS"):
 		for i, c := range []struct{ name, dataType, columnType, charset, collation string }{
 			{"id", "int", "int", null, null}, {"k", "int", "int", null, null},
@@ -82,7 +82,7 @@ func (x *session) metadata(q string) (names []string, rows [][]string, ok bool) 
 		}
 		return names, rows, true
 	case about("INFORMATION_SCHEMA.STATISTICS"):
-		return names, pick(names, map[string]string{"TABLE_NAME": Table, "INDEX_NAME": "PRIMARY", "COLUMN_NAME": "id"}), true
+		return names, pick(names, map[string]string{"TABLE_NAME": Table, "INDEX_NAME": "PRIMARY", "COLUMN_NAME": "id", "NON_UNIQUE": "0"}), true
 	case about("INFORMATION_SCHEMA."): // of anything else there is nothing
 		return names, nil, true
 	case about("BRAID.NODE") && strings.Contains(upper, "LIMIT 0"), about("BRAID.DECISION"):

@@ -105,7 +105,7 @@ func columnsOf(list string) []column {
 			c.typ, c.bytes = typeLong, 0
 		case "pad":
 			c.bytes = 59
-		case "COUNT(*)":
+		case "COUNT(*)", "0", "1", "2", "3": // a shard's number
 			c.typ, c.bytes = typeLongLong, 0
 		}
 		columns = append(columns, c)
