@@ -85,11 +85,11 @@ func (x *session) metadata(q string) (names []string, rows [][]string, ok bool) 
 		return names, pick(names, map[string]string{"TABLE_NAME": Table, "INDEX_NAME": "PRIMARY", "COLUMN_NAME": "id", "NON_UNIQUE": "0"}), true
 	case about("INFORMATION_SCHEMA."): // of anything else there is nothing
 		return names, nil, true
-	case about("BRAID.NODE") && strings.Contains(upper, "LIMIT 0"), about("BRAID.DECISION"):
-		return names, nil, true
-	case about("BRAID.NODE"):
+	case about("BRAID.NODE") && !strings.Contains(upper, "LIMIT 0"):
 		return names, pick(names, map[string]string{"id": "1", "cluster": strings.Repeat("0", 13), "identity": x.server.identity(), "predecessors": "",
 			"CONNECTION_ID()": strconv.Itoa(int(x.id))}), true
+	case about("BRAID."):
+		return names, nil, true
 	}
 	return nil, nil, false
 }
