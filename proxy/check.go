@@ -68,6 +68,23 @@ func CheckLive(ctx context.Context, cfg *conf.Config) ([]Finding, error) {
 				add("error", "", "", "database %s, table %s: %s", name, table, why)
 			}
 		}
+		for _, t := range db.Tables {
+			if t.Kind != router.Global || t.View || t.Broken != "" || len(db.Shards) < 2 {
+				continue
+			}
+			if differ, err := g.copiesDiffer(ctx, db, t); err != nil {
+				add("error", "", "", "database %s, table %s: its copies cannot be compared: %v", name, t.Name, err)
+			} else if differ != "" {
+				add("error", "", "make the copies alike by hand", "database %s, table %s: %s", name, t.Name, differ)
+			}
+		}
+		drifts, err := g.driftOf(ctx, db)
+		if err != nil {
+			add("error", "", "", "database %s: its shards cannot be compared: %v", name, err)
+		}
+		for _, d := range drifts {
+			add("warn", "", "make the shards alike: SHOW DRIFT on the admin port lists what differs", "database %s, shard %s, %s: %s", name, d.shard, d.object, d.difference)
+		}
 		add("ok", "", "", "database %s: %d shards, %d sharded, %d global and %d single tables", name, len(db.Shards), counts[router.Sharded], counts[router.Global], counts[router.Single])
 	}
 	return out, nil

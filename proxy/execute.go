@@ -170,7 +170,7 @@ func (s *Session) runPlan(plan *router.Plan, q *router.Query, ps *execution) err
 	if !plan.NoTables {
 		s.hintIsolation()
 	}
-	if plan.Maintenance && len(s.route.Targets) > 1 {
+	if plan.Maintenance && (len(s.route.Targets) > 1 || !plan.Rows || plan.Checksum || s.place(plan, s.route.Targets[0].Shard).schema != plan.Database) {
 		return s.maintain(plan, ps)
 	}
 	if err := s.ready(plan); err != nil {

@@ -104,8 +104,10 @@ func (l *localParser) statement() (p *Plan, ok bool, err error) {
 // does not know.
 func (l *localParser) refused(first string) (*Plan, bool, error) {
 	switch first {
-	case "HANDLER", "FLUSH", "GRANT", "REVOKE", "RESET", "PURGE", "CHANGE", "INSTALL", "UNINSTALL", "BINLOG",
-		"SHUTDOWN", "RESTART", "CLONE", "IMPORT", "CACHE", "STOP", "CHECKSUM", "CHECK", "SIGNAL", "RESIGNAL", "GET", "HELP":
+	case "CHECK", "CHECKSUM", "FLUSH":
+		return l.lookAfter(first)
+	case "HANDLER", "GRANT", "REVOKE", "RESET", "PURGE", "CHANGE", "INSTALL", "UNINSTALL", "BINLOG",
+		"SHUTDOWN", "RESTART", "CLONE", "IMPORT", "CACHE", "STOP", "SIGNAL", "RESIGNAL", "GET", "HELP":
 		return nil, true, refuse(first)
 	case "CREATE", "DROP", "ALTER":
 		for i, t := range l.toks {

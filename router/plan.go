@@ -29,9 +29,14 @@ type Plan struct {
 	// NoTables says that it touches no table, so that it opens no transaction
 	// under autocommit=0 (B115).
 	NoTables bool
-	// Maintenance says that it is ANALYZE, OPTIMIZE or REPAIR TABLE, whose answers
+	// Maintenance says that it is ANALYZE, OPTIMIZE, REPAIR, CHECK, CHECKSUM or
+	// FLUSH TABLE, whose answers
 	// of several shards are put together.
 	Maintenance bool
+	// Checksum says that it is CHECKSUM TABLE. Names are the tables that it, or a
+	// CHECK or FLUSH TABLE, names, nil for those that are not there.
+	Checksum bool
+	Names    []*Table
 	// Clock says that a write asks for the time, which must then be one for all
 	// shards (rule M5).
 	Clock bool
