@@ -223,6 +223,9 @@ func (c *Conn) queueReset() error {
 	}
 	c.vars, c.autocommit, c.stmts = nil, autocommitUnknown, stmtCache{}
 	c.identity = "" // its low wait_timeout (rule T8) is gone too
+	if c.node.MariaDB() {
+		c.schema = "" // character_set_database is not the schema's any more
+	}
 	c.tagged = false
 	return c.queue(1)
 }

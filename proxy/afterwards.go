@@ -64,12 +64,20 @@ func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *re
 }
 
 // wrote notes the rows of a statement without an answer of rows. FOUND_ROWS()
-// stays what it was, with RETURNING too, except behind an UPDATE on MySQL.
+// stays what it was, with RETURNING too, except behind SELECT ... INTO and, on
+// MySQL, UPDATE and DO.
 func (s *Session) wrote(plan *router.Plan, ok *mysql.OK) {
 	s.facts.RowCount = int64(ok.AffectedRows)
-	var info infoSum
-	if info.add(ok.Info); info.matched && plan.Verb == "UPDATE" && !s.mariadb() {
-		s.facts.FoundRows = info.first
+	switch {
+	case len(plan.Into) > 0:
+		s.facts.FoundRows = ok.AffectedRows
+	case plan.Verb == "DO" && !s.mariadb():
+		s.facts.FoundRows = 1
+	case plan.Verb == "UPDATE" && !s.mariadb():
+		var info infoSum
+		if info.add(ok.Info); info.matched {
+			s.facts.FoundRows = info.first
+		}
 	}
 }
 

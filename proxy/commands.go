@@ -97,7 +97,13 @@ func (s *Session) comResetConnection() error {
 	s.rollbackOpen()
 	s.unpinAll()
 	db := s.database
-	s.fresh(s.loggedIn.Collation)
+	collation := s.loggedIn.Collation
+	if !s.mariadb() {
+		collation = s.defaultCollation().ID // not the handshake's
+	}
+	found := s.facts.FoundRows // servers leave it
+	s.fresh(collation)
+	s.facts.FoundRows = found
 	if db != "" {
 		s.database = db
 		if e := s.use(db); e != nil {

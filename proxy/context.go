@@ -68,6 +68,25 @@ func (s *Session) collations() mysql.Collations {
 	return mysql.MySQLCollations()
 }
 
+// defaultCollation is that of a session of which nothing else is said: what the
+// server's global variables say.
+func (s *Session) defaultCollation() mysql.Collation {
+	colls := s.collations()
+	cs, _ := colls.Charset("utf8mb4")
+	def, _ := colls.ByID(cs.Collation)
+	b := s.gen.anyBase(s.database)
+	if b == nil {
+		return def
+	}
+	if c, ok := colls.ByName(b.defaults.collation); ok && c.Charset == b.defaults.clientSet {
+		return c
+	}
+	if cs, ok := colls.Charset(b.defaults.clientSet); ok {
+		def, _ = colls.ByID(cs.Collation)
+	}
+	return def
+}
+
 // mariadb tells whether the session's database is on MariaDB nodes.
 func (s *Session) mariadb() bool {
 	b := s.gen.anyBase(s.database)

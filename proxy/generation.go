@@ -61,6 +61,10 @@ type nodeDefaults struct {
 	// systemZone is what the time zone SYSTEM is on the node.
 	systemZone string
 	sortLength int // max_sort_length, bytes
+	// clientSet is the global character_set_client, collation its default one as
+	// the global collation_connection says where that fits.
+	clientSet, collation string
+	errorsMax            int // max_error_count
 }
 
 // buildGeneration makes the snapshot after before (which may be nil). A

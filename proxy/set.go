@@ -312,8 +312,11 @@ func fourCharacterSets() []string {
 func (j *setJob) collation(x *router.Set) (mysql.Collation, error) {
 	colls := j.s.collations()
 	name := x.Value
+	if isDefault(x) && x.Collate == "" {
+		return j.s.defaultCollation(), nil
+	}
 	if isDefault(x) {
-		name = "utf8mb4"
+		name = j.s.defaultCollation().Charset
 	}
 	cs, ok := colls.Charset(name)
 	if !ok {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -240,7 +241,7 @@ func (s *Session) showWarnings(sh *router.Show, bin bool) error {
 			skip, take = take, parseUint([]byte(strings.TrimSpace(b)))
 		}
 	}
-	for _, w := range s.warnings {
+	for _, w := range s.warnings[:min(len(s.warnings), s.errorsMax())] {
 		if sh.What == "errors" && w.level != "Error" {
 			continue
 		}
@@ -255,6 +256,20 @@ func (s *Session) showWarnings(sh *router.Show, bin bool) error {
 		r.rows = append(r.rows, []cell{text(w.level), number(int64(w.code)), text(w.message)})
 	}
 	return s.writeResultOnly(r, bin)
+}
+
+// errorsMax is how many warnings the session keeps: its max_error_count. Each
+// shard kept as many.
+func (s *Session) errorsMax() int {
+	if text, ok := s.vars.Get("max_error_count"); ok {
+		if n, err := strconv.Atoi(text); err == nil {
+			return n
+		}
+	}
+	if b := s.gen.anyBase(s.database); b != nil {
+		return b.defaults.errorsMax
+	}
+	return warningsMax
 }
 
 // SessionInfo is what SHOW PROCESSLIST and the admin port tell of a session.

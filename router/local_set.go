@@ -226,6 +226,10 @@ func (l *localParser) plain(t token) string {
 func (l *localParser) value(s *Set) error {
 	start := l.i
 	for l.i < len(l.toks) && !(l.toks[l.i].depth == 0 && l.toks[l.i].is(l.text, ',')) {
+		if l.toks[l.i].is(l.text, ';') {
+			l.i++
+			return l.wrong()
+		}
 		l.i++
 	}
 	if l.i == start {

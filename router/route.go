@@ -464,11 +464,13 @@ func (w *writer) fact(k fact) {
 	case factReadFence:
 		w.bit(f.ReadFence)
 	case factLockOwner:
-		w.r.buf = append(w.r.buf, " WHEN 0 THEN 0"...)
+		w.r.buf = append(w.r.buf, " WHEN 0 THEN "...)
+		w.lockOwner(0)
 		if f.LockOwners != nil {
 			for _, o := range f.LockOwners() {
 				w.r.buf = strconv.AppendUint(append(w.r.buf, " WHEN "...), o.Backend, 10)
-				w.r.buf = strconv.AppendUint(append(w.r.buf, " THEN "...), o.Session, 10)
+				w.r.buf = append(w.r.buf, " THEN "...)
+				w.lockOwner(o.Session)
 			}
 		}
 	}
@@ -481,6 +483,15 @@ func (w *writer) bit(on bool) {
 	} else {
 		w.r.buf = append(w.r.buf, '0')
 	}
+}
+
+// lockOwner writes a connection id with the type that IS_USED_LOCK() has.
+func (w *writer) lockOwner(id uint64) {
+	if w.db != nil && w.db.Flavour == MariaDB {
+		w.r.buf = strconv.AppendUint(w.r.buf, id, 10)
+		return
+	}
+	w.unsigned(id)
 }
 
 func (w *writer) unsigned(n uint64) {

@@ -52,6 +52,9 @@ const database = "shop"
 //	                   1.5 doubles, 'text', x'00' bytes, NULL
 //	on: b              on a further connection of that name (the first is a)
 //	reconnect          all connections are closed first
+//	reset              COM_RESET_CONNECTION on the connection first
+//	change-user        COM_CHANGE_USER first, to the same user and database
+//	charset: 28        with reconnect or change-user: the collation of the handshake
 //
 // After "-- cases: text-only" all cases are text-only: what a statement does to
 // a transaction must not happen twice.
@@ -78,6 +81,9 @@ type Case struct {
 	Params      []wire.Param // not nil: prepared only
 	On          string
 	Reconnect   bool
+	Reset       bool
+	ChangeUser  bool
+	Charset     byte // 0: utf8mb4_general_ci
 }
 
 // Support is whether a case is answered over several shards.
@@ -268,6 +274,16 @@ func (c *Case) annotate(word, rest string) error {
 		c.On = rest
 	case "reconnect":
 		c.Reconnect = true
+	case "reset":
+		c.Reset = true
+	case "change-user":
+		c.ChangeUser = true
+	case "charset":
+		n, err := strconv.ParseUint(rest, 10, 8)
+		if err != nil {
+			return fmt.Errorf("charset: %w", err)
+		}
+		c.Charset = byte(n)
 	default:
 		return fmt.Errorf("no such annotation: %q", word)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
 	"braid/tests/servers"
 	"braid/tests/wire"
 )
@@ -99,7 +101,7 @@ func (r *Run) File(ctx context.Context, f *File) (Tally, error) {
 // setup makes the tables anew and fills them. Both sides get the same
 // statements; an error on the plain side is the file's fault.
 func (r *Run) setup(ctx context.Context) error {
-	p, err := r.connection(ctx, "a")
+	p, err := r.connection(ctx, "a", 0)
 	if err != nil {
 		return err
 	}
@@ -130,21 +132,45 @@ func (r *Run) contents(ctx context.Context) error {
 	return nil
 }
 
-func (r *Run) connection(ctx context.Context, name string) (*pair, error) {
+// connection is the pair of that name; one that is made now has the charset.
+func (r *Run) connection(ctx context.Context, name string, charset byte) (*pair, error) {
 	if p := r.conns[name]; p != nil {
 		return p, nil
 	}
 	p := &pair{}
 	var err error
-	if p.plain, err = wire.Connect(ctx, r.Plain); err != nil {
+	plain, braid := r.Plain, r.Braid
+	plain.Collation, braid.Collation = charset, charset
+	if p.plain, err = wire.Connect(ctx, plain); err != nil {
 		return nil, fmt.Errorf("plain server: %w", err)
 	}
-	if p.braid, err = wire.Connect(ctx, r.Braid); err != nil {
+	if p.braid, err = wire.Connect(ctx, braid); err != nil {
 		p.plain.Abort()
 		return nil, fmt.Errorf("the Braid side: %w", err)
 	}
 	r.conns[name] = p
 	return p, nil
+}
+
+// renew makes a pair's sessions new ones, as the case asks.
+func (p *pair) renew(r *Run, c *Case) error {
+	for _, side := range []struct {
+		conn *wire.Conn
+		o    wire.Options
+	}{{p.braid, r.Braid}, {p.plain, r.Plain}} {
+		if c.Reset {
+			if _, err := side.conn.Command(gomysql.COM_RESET_CONNECTION, nil); err != nil {
+				return fmt.Errorf("COM_RESET_CONNECTION: %w", err)
+			}
+		}
+		if c.ChangeUser {
+			side.o.Collation = c.Charset
+			if err := side.conn.ChangeUser(side.o); err != nil {
+				return fmt.Errorf("COM_CHANGE_USER: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 func (r *Run) disconnect() {
@@ -172,9 +198,14 @@ func (r *Run) one(ctx context.Context, c *Case, prepared bool) error {
 	if name == "" {
 		name = "a"
 	}
-	p, err := r.connection(ctx, name)
+	p, err := r.connection(ctx, name, c.Charset)
 	if err != nil {
 		return err
+	}
+	if !prepared || c.Params != nil {
+		if err := p.renew(r, c); err != nil {
+			return fmt.Errorf("%s:%d: %w", r.file.Name, c.Line, err)
+		}
 	}
 	r.tally.Statements++
 	mode := "text"
