@@ -30,6 +30,12 @@ type part struct {
 	failed  bool           // the connection, or its node, failed between two targets
 }
 
+// over tells whether a part that answered with an error has nothing more to send:
+// the error may be Braid's own, about rows that are still coming.
+func (pt *part) over() bool {
+	return pt.stream == nil || pt.stream.Ended()
+}
+
 // runScatter runs a read on several shards and merges their rows as streams.
 //
 // Outside a transaction each target has a connection of its own as far as the
@@ -466,7 +472,7 @@ func (s *Session) scatterFailed(parts []part, plan *router.Plan, at *part, err e
 	err = s.ownError(at, plan, err)
 	if s.gathers && gatherable(err) && !isPrefix(err) {
 		if at != nil {
-			at.ended = true
+			at.ended = at.over()
 		}
 		s.giveUpParts(parts, plan)
 		return errGather
@@ -479,7 +485,7 @@ func (s *Session) scatterFailed(parts []part, plan *router.Plan, at *part, err e
 		told = at.p.shardError(err)
 		var e *mysql.Error
 		if errors.As(err, &e) && !isPrefix(err) {
-			at.ended = true
+			at.ended = at.over()
 		} else if inTx {
 			s.tx.Abandon(at.c)
 			s.drop(at.c)
