@@ -24,6 +24,8 @@ type condKey struct {
 	cols [][]operand // by key column: the values it may have
 	// nullSafe says that the equality is <=>, which NULL fulfils too.
 	nullSafe bool
+	// rows says that it is one of a list of rows, (a,b) IN ((1,2), ...).
+	rows bool
 }
 
 // operandKind is what a value of a condition or of a row is.
@@ -149,6 +151,7 @@ type conds struct {
 	b    *block
 	ref  *ref
 	rule *Rule
+	rows bool // within a list of rows
 }
 
 // condition is what the block's conditions say about where the ref's rows are.
@@ -201,7 +204,7 @@ func (c *conds) keys(parts []keyPart) []cond {
 	}
 	var out []cond
 	for i := 0; ; i++ {
-		k := &condKey{rule: c.rule, cols: make([][]operand, n)}
+		k := &condKey{rule: c.rule, cols: make([][]operand, n), rows: c.rows}
 		fresh := false
 		for pos := range byPos {
 			list := byPos[pos]
@@ -333,6 +336,8 @@ func (c *conds) in(x *ast.PatternInExpr) (cond, []keyPart) {
 	}
 	if row, ok := unparen(x.Expr).(*ast.RowExpr); ok {
 		var or condOr
+		c := *c
+		c.rows = true
 		for _, item := range x.List {
 			one := c.whole(&ast.BinaryOperationExpr{Op: opcode.EQ, L: row, R: item})
 			if one == nil {

@@ -28,6 +28,8 @@ type KeyContext struct {
 	// Mixed says that the value stands in an IN list of values of several kinds,
 	// which the server may compare as floating-point numbers.
 	Mixed bool
+	// Rows says that the value stands in a list of rows, (a,b) IN ((1,2), ...).
+	Rows bool
 }
 
 // KeyContext is the context of q's session. A statement with IGNORE clears Strict;

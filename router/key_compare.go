@@ -20,6 +20,9 @@ func (c *keyColumn) compare(dst []byte, v *Value, ctx *KeyContext) ([]byte, matc
 	if v.Kind == ValueNull {
 		return dst, matchNone
 	}
+	if ctx.Rows && !c.plain(v) {
+		return dst, matchAll
+	}
 	switch c.kind {
 	case keyInteger:
 		return c.compareInteger(dst, v, ctx)
@@ -57,6 +60,22 @@ func (c *keyColumn) compare(dst []byte, v *Value, ctx *KeyContext) ([]byte, matc
 		return dst, matchAll
 	}
 	return dst, matchOne
+}
+
+// plain tells whether a value is one of the column's own kind and range. MySQL
+// keeps a list of rows by the type that it compares a column as, and what does not
+// fit is converted: 7.4 becomes 7, and -1 the largest unsigned number.
+func (c *keyColumn) plain(v *Value) bool {
+	switch c.kind {
+	case keyInteger:
+		neg, u, m := c.integerEqual(v)
+		return (v.Kind == ValueInt || v.Kind == ValueUint) && m == matchOne && (neg && u <= uint64(-c.min) || !neg && u <= c.max)
+	case keyDecimal:
+		return v.Kind == ValueInt || v.Kind == ValueUint || v.Kind == ValueDecimal
+	case keyText, keyBinary:
+		return v.Kind == ValueString
+	}
+	return false
 }
 
 func (c *keyColumn) compareInteger(dst []byte, v *Value, ctx *KeyContext) ([]byte, match) {

@@ -93,7 +93,7 @@ func (c *condKey) evaluate(q *Query, n int) ShardSet {
 	}
 	var vals [keyColumnsMax]Value
 	ctx := q.KeyContext()
-	ctx.Mixed = c.mixed(q)
+	ctx.Mixed, ctx.Rows = c.mixed(q), c.rows
 	return c.combine(q, n, 0, &vals, ctx)
 }
 
