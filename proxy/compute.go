@@ -20,7 +20,8 @@ const computeMax = 1000
 
 // compute lets a node compute expressions of an INSERT's rows, each once, in
 // this session's context (rule M5), and returns the values and literals for
-// them. They name no tables.
+// them. They name no tables. What they warn of is an error where it would be one
+// in the INSERT.
 func (s *Session) compute(plan *router.Plan, texts []string) (values []router.Value, literals []string, err error) {
 	p := s.place(plan, 0)
 	ctx, cancel := s.context()
@@ -32,7 +33,7 @@ func (s *Session) compute(plan *router.Plan, texts []string) (values []router.Va
 	s.hold(c)
 	for len(texts) > 0 && err == nil {
 		n := min(len(texts), computeMax)
-		values, err = s.computeSome(c, &p, texts[:n], values)
+		values, err = s.computeSome(c, &p, texts[:n], values, s.mode&router.ModeStrict != 0 && !plan.Ignore)
 		texts = texts[n:]
 	}
 	stopped := s.drop(c)
@@ -58,7 +59,7 @@ func (s *Session) compute(plan *router.Plan, texts []string) (values []router.Va
 	return values, literals, nil
 }
 
-func (s *Session) computeSome(c *backend.Conn, p *place, texts []string, values []router.Value) ([]router.Value, error) {
+func (s *Session) computeSome(c *backend.Conn, p *place, texts []string, values []router.Value, strict bool) ([]router.Value, error) {
 	// The bytes come in the expressions' own character sets: nothing is lost.
 	need := backend.Need{Schema: p.schema, Vars: s.vars.With(backend.Var{Name: "character_set_results", Value: "NULL"}), Autocommit: true}
 	if err := c.Send(&need, gomysql.COM_QUERY, []byte("SELECT ("+strings.Join(texts, "),(")+")")); err != nil {
@@ -96,7 +97,16 @@ func (s *Session) computeSome(c *backend.Conn, p *place, texts []string, values 
 	if _, err := rows.Next(); err != io.EOF {
 		return nil, errors.Join(mysql.ErrMalformed, err)
 	}
-	return values, nil
+	if rows.End.Warnings == 0 || !strict {
+		return values, nil
+	}
+	said, err := c.Query(showWarnings, warningsMax)
+	if err != nil {
+		return nil, err
+	}
+	s.warnings = s.warnings[:0]
+	s.addWarnings(said, p)
+	return values, strictError(s.warnings, s.mariadb())
 }
 
 // computed is the value of one column of an answer.

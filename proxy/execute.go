@@ -211,9 +211,9 @@ func (s *Session) runPlan(plan *router.Plan, q *router.Query, ps *execution) err
 		return s.scatterOrGather(plan, q, ps)
 	default:
 		if s.tx == nil {
-			return s.alone(plan, backend.TxOptions{}, func() error { return s.runWrite(plan, ps) })
+			return s.alone(plan, backend.TxOptions{}, func() error { return s.runWrite(plan, q, ps, nil) })
 		}
-		return s.runWrite(plan, ps)
+		return s.runWrite(plan, q, ps, nil)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // whole statement's OK.
 func (s *Session) insertedFirst(plan *router.Plan, rows int, duplicates uint64, sum *mysql.OK, legs []insertLeg) (uint64, error) {
 	first := s.route.FirstID
-	if first == 0 || !plan.MayKeepRows {
+	if first == 0 || !plan.Ignore && !plan.OnDuplicate {
 		return first, nil
 	}
 	if rows == 1 {

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
 	"braid/backend"
 	"braid/internal/mysql"
 	"braid/router"
@@ -39,6 +41,11 @@ func (s *Session) runSteps(plan *router.Plan, ps *execution) error {
 	ok := r.sum.ok(plan)
 	switch {
 	case r.steps.Kind == router.StepsInsert:
+		if plan.OnDuplicate && !plan.Ignore && s.caps&gomysql.CLIENT_FOUND_ROWS != 0 {
+			// An INSERT ... SELECT counts the rows that it changed, its values those that
+			// it met: a row that is changed counts two, any other one.
+			r.sum.info.duplicates = ok.AffectedRows - min(ok.AffectedRows, uint64(r.rows))
+		}
 		ok.Info = "Records: " + strconv.Itoa(r.rows) + "  Duplicates: " + strconv.FormatUint(r.sum.info.duplicates, 10) + "  Warnings: " + strconv.Itoa(len(r.warnings))
 		ok.InsertID = r.sum.insertID
 		if r.firstID != 0 {

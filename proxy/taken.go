@@ -83,7 +83,8 @@ func (s *Session) isTaken(plan *router.Plan, err error) bool {
 // replaced, changed, or kept in place of the new one. So it does for RETURNING,
 // whose client may have got rows before an error comes.
 func (s *Session) checkTaken(plan *router.Plan) error {
-	if plan.IDs == nil || s.route.FirstID == 0 || plan.IDs.Sequence == "snowflake" || !plan.MayKeepRows && !plan.Rows && plan.Verb != "REPLACE" {
+	careful := plan.Ignore || plan.OnDuplicate || plan.Rows || plan.Verb == "REPLACE"
+	if plan.IDs == nil || s.route.FirstID == 0 || plan.IDs.Sequence == "snowflake" || !careful {
 		return nil
 	}
 	text := " WHERE " + ident(plan.IDs.Columns[plan.IDs.AutoIncrement].Name) + " IN (" + idList(s.query.Made.IDs) + ") LIMIT 1"

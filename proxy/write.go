@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
 	"braid/backend"
 	"braid/internal/mysql"
 	"braid/router"
@@ -20,10 +22,11 @@ type nodeWrites struct {
 
 // runWrite runs a write on several shards inside the open transaction: nodes
 // in parallel (of a global table, the first one before the others), the shards of
-// one node one after the other. When it fails
-// anywhere it is undone everywhere (rule T13), and the client gets the error of
-// the earliest target.
-func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
+// one node one after the other. When it fails anywhere it is undone everywhere
+// (rule T13), and the client gets the error of the earliest target; an INSERT is
+// then run row by row, for the error of the earliest row. was is what it failed
+// with before that, nil the first time.
+func (s *Session) runWrite(plan *router.Plan, q *router.Query, ps *execution, was error) error {
 	var nodes []nodeWrites
 	targets := s.route.Targets
 	for i := range targets {
@@ -72,45 +75,23 @@ func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
 	sum := writeSum{verb: plan.Verb, onDuplicate: plan.OnDuplicate}
 	var back returned
 	var failure error
-	// Copies of a row are locked in one order: the first node's before any other's,
-	// so that two writers of one row meet there and not in a circle (rule T15).
-	leads := plan.Kind == router.KindBroadcast
-	turn := func(node, round int) (target int, ok bool) {
-		if leads && node > 0 {
-			round--
-		}
-		if round < 0 || round >= len(nodes[node].targets) {
-			return 0, false
-		}
-		return nodes[node].targets[round], true
-	}
-	for round := 0; failure == nil; round++ {
-		sent := 0
+	for _, round := range writeRounds(nodes, plan.Kind == router.KindBroadcast, was != nil) {
 		failures := make(map[int]writeFailure) // by target
-		waits := make([]bool, len(nodes))
-		for k := range nodes {
-			n := &nodes[k]
-			i, ok := turn(k, round)
-			if !ok {
-				continue
-			}
+		for _, w := range round {
+			n, i := w.n, w.target
 			n.p = s.place(plan, targets[i].Shard)
 			need := s.need(plan, &n.p)
 			need.Write, need.Vars = true, vars
 			if err := s.sendOnly(n.c, &need, plan, &targets[i], ps); err != nil {
 				failures[i] = writeFailure{n, err}
 				s.tx.Abandon(n.c)
-				continue
 			}
-			waits[k] = true
-			sent++
 		}
-		for k := range nodes {
-			if !waits[k] {
+		for _, w := range round {
+			n, i := w.n, w.target
+			if _, unsent := failures[i]; unsent {
 				continue
 			}
-			n := &nodes[k]
-			i, _ := turn(k, round)
 			if err := s.readWrite(n, &sum, &back, &targets[i], plan); err != nil {
 				failures[i] = writeFailure{n, err}
 				if backend.IsLost(err) || isPrefix(err) {
@@ -122,16 +103,19 @@ func (s *Session) runWrite(plan *router.Plan, ps *execution) error {
 			failure = s.judge(failures)
 			break
 		}
-		if sent == 0 {
-			break
-		}
 	}
 	ok := sum.ok(plan)
 	if failure == nil && plan.IDs != nil {
 		failure = s.givenOver(plan, nodes, &sum, &ok)
 	}
 	s.dropWrites(nodes)
+	if failure != nil && was == nil && s.mayGoByRow(plan, failure) {
+		return s.writeByRow(plan, q, ps, nodes, failure)
+	}
 	if failure != nil {
+		if was != nil && s.mode&router.ModeStrict == 0 && isCode(failure, gomysql.ER_BAD_NULL_ERROR) {
+			failure = was // which it is of a single row only, whatever the sql_mode
+		}
 		return s.writeFailed(plan, nodes, failure)
 	}
 	s.wrote(plan, &ok)
@@ -217,15 +201,9 @@ func (s *Session) dropWrites(nodes []nodeWrites) {
 // writeFailed undoes a failed write on all its nodes and answers with the error.
 func (s *Session) writeFailed(plan *router.Plan, nodes []nodeWrites, failure error) error {
 	if !s.ownTx && !s.tx.Over() {
-		conns := make([]*backend.Conn, len(nodes))
-		for k := range nodes {
-			conns[k] = nodes[k].c
-		}
-		ctx, cancel := s.context()
-		if err := s.tx.Undo(ctx, conns...); err != nil {
+		if err := s.undoWrite(nodes); err != nil {
 			failure = err
 		}
-		cancel()
 	}
 	s.noteEnd()
 	return s.failed1(plan, failure)
@@ -306,7 +284,9 @@ func (w *writeSum) add(ok *mysql.OK, t *router.Target, copies bool) {
 	if rows == 1 {
 		// A one-row INSERT has no info; as part of a longer one its duplicate counts.
 		switch {
-		case w.verb == "REPLACE" && ok.AffectedRows > 1, w.verb == "INSERT" && !w.onDuplicate && ok.AffectedRows != 1,
+		case w.verb == "REPLACE":
+			w.info.duplicates += max(ok.AffectedRows, 1) - 1 // rows that had to go
+		case w.verb == "INSERT" && !w.onDuplicate && ok.AffectedRows != 1,
 			w.onDuplicate && ok.AffectedRows > 1:
 			w.info.duplicates++
 		}

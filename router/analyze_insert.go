@@ -48,11 +48,10 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 		p.Rows = true
 	}
 	p.Clock = f.readsClock(table)
-	p.OnDuplicate = len(stmt.OnDuplicate) > 0
+	p.Ignore, p.OnDuplicate = stmt.IgnoreErr, len(stmt.OnDuplicate) > 0
 	if table.Sequence != "" {
 		p.IDs = table
 		p.AutoIncrement = f.functions["last_insert_id"]
-		p.MayKeepRows = stmt.IgnoreErr || len(stmt.OnDuplicate) > 0
 	} else if table.AutoIncrement >= 0 {
 		p.AutoIncrement = true
 		pos, err := insertPosition(table, stmt, table.AutoIncrement)
@@ -61,7 +60,7 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 	if p.Rows {
 		// Behind rows there is no insert id: the node has to be asked.
 		p.SetsID, p.GeneratesID = p.AutoIncrement, false
-		if p.MayKeepRows {
+		if p.IDs != nil && (p.Ignore || p.OnDuplicate) {
 			return planned{}, refuse("RETURNING of an INSERT that may keep the rows that are there, into a table whose ids Braid gives")
 		}
 	}

@@ -71,12 +71,11 @@ type Plan struct {
 	// whose ids the node gives.
 	AutoIncrement bool
 	// IDs is the table of an INSERT whose ids Braid gives, nil for any other
-	// statement. MayKeepRows says that a row that is there may stay in a new one's
-	// place (IGNORE, ON DUPLICATE KEY UPDATE).
-	IDs         *Table
-	MayKeepRows bool
-	// OnDuplicate says that an INSERT has ON DUPLICATE KEY UPDATE.
-	OnDuplicate bool
+	// statement.
+	IDs *Table
+	// Ignore and OnDuplicate say that an INSERT has IGNORE, and ON DUPLICATE KEY
+	// UPDATE: a row that is there may stay in a new one's place.
+	Ignore, OnDuplicate bool
 
 	// FirstTable is what it calls the table that it names first, "" for none: error
 	// 1100 names it.

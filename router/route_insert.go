@@ -2,6 +2,7 @@ package router
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"braid/internal/mysql"
@@ -202,7 +203,8 @@ func (b *insertBody) notDecidable(i int) error {
 	return refuse("this value for the sharding key " + b.table.Name + "." + b.table.Rule.Columns[i].Name)
 }
 
-// write writes one statement for each shard, its rows in their order.
+// write writes one statement for each shard, its rows in their order, or with
+// Query.ByRow one for each row.
 func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error {
 	w := writer{q: q, r: r, db: b.db}
 	type part struct {
@@ -211,6 +213,24 @@ func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error 
 		first, last  int
 	}
 	n, _ := b.number(q)
+	if q.ByRow {
+		for i := range n {
+			at := len(r.buf)
+			params := len(r.params)
+			w.template(b.prefix)
+			row, fold, first := b.row(i, folded)
+			w.row, w.at, w.first = fold, i, first
+			w.template(row.text)
+			w.row = 0
+			w.template(b.suffix)
+			t := Target{Shard: int(r.places[i]), Text: slices.Clone(r.buf[at:]), Rows: 1, First: i, Last: i}
+			if q.Prepared {
+				t.Params = slices.Clone(r.params[params:])
+			}
+			r.Targets = append(r.Targets, t)
+		}
+		return nil
+	}
 	parts := make([]part, 0, set.Len())
 	for shard := range set.Each() {
 		p := part{text: [2]int{len(r.buf), 0}, params: [2]int{len(r.params), 0}}
@@ -276,6 +296,9 @@ func (b *insertBody) explain(s *strings.Builder) {
 func (r *Route) Row(t *Target, n int) int {
 	if t.Rows == 0 || len(r.places) == 0 {
 		return n
+	}
+	if t.Rows == 1 {
+		return t.First + 1
 	}
 	seen := 0
 	for i, shard := range r.places {

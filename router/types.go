@@ -77,6 +77,9 @@ type Query struct {
 	// KeyStays says that an UPDATE is known to leave its rows on their shards,
 	// although it sets a sharding key. Its plan is not cached.
 	KeyStays bool
+	// ByRow makes each row of an INSERT on several shards a target of its own, in
+	// the statement's order.
+	ByRow bool
 	// Made is what Plan.Needs asked for; nil when it asked for nothing. It is of
 	// one execution.
 	Made *Made
