@@ -117,9 +117,7 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 	}
 	p := &Plan{Kind: KindScatter, Verb: "SELECT", Rows: true, Writer: f.locking}
 	sel, plain := stmt.(*ast.SelectStmt)
-	if plain && sel.SelectStmtOpts != nil {
-		p.FoundRows = sel.CalcFoundRows
-	}
+	p.FoundRows = calculatesFoundRows(stmt)
 	if plain && sel.SelectIntoOpt != nil || len(f.shape.vars) > 0 {
 		p.Rows, p.Into, p.IntoLast = false, f.shape.vars, f.shape.intoLast()
 	}
@@ -180,6 +178,20 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 		}
 	}
 	return planned{plan: p}, nil
+}
+
+// calculatesFoundRows tells whether SQL_CALC_FOUND_ROWS is in a SELECT, or in the
+// first one of a union, where it counts the union's rows.
+func calculatesFoundRows(stmt ast.Node) bool {
+	switch n := stmt.(type) {
+	case *ast.SelectStmt:
+		return n.SelectStmtOpts != nil && n.CalcFoundRows
+	case *ast.SetOprStmt:
+		return calculatesFoundRows(n.SelectList.Selects[0])
+	case *ast.SetOprSelectList:
+		return calculatesFoundRows(n.Selects[0])
+	}
+	return false
 }
 
 // plainColumns tells whether a SELECT gives columns of one table as they are.

@@ -128,13 +128,8 @@ func newGather(f *found, sources []source, stmt ast.StmtNode) (*gatherPlan, *mys
 	case f.system != "":
 		return nil, refuse("tables of " + f.system + " together with others")
 	}
-	if sel, ok := stmt.(*ast.SelectStmt); ok {
-		switch {
-		case sel.SelectIntoOpt != nil:
-			return nil, refuse("SELECT ... INTO over several shards")
-		case sel.SelectStmtOpts != nil && sel.CalcFoundRows:
-			return nil, refuse("SQL_CALC_FOUND_ROWS over several shards")
-		}
+	if sel, ok := stmt.(*ast.SelectStmt); ok && sel.SelectIntoOpt != nil {
+		return nil, refuse("SELECT ... INTO over several shards")
 	}
 	g := &gatherPlan{db: f.db}
 	names, every := usedNames(stmt)
