@@ -78,16 +78,29 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 		}
 		return planned{plan: p}, nil
 	case Global:
-		if err := a.broadcastable(f, f.sources(), stmt.Select == nil); err != nil {
-			if stmt.Select != nil {
-				if steps := a.insertFrom(f, stmt, table); steps != nil {
-					p.Kind, p.body = KindWrite, &readBody{db: f.db, write: true, steps: steps, moves: true}
-					return planned{plan: p}, nil
-				}
+		made, err := a.copiedValues(f, stmt, table)
+		if stmt.Select == nil && err == nil {
+			unstable := f.unstable
+			f.unstable = "" // the values that it gives are made
+			err = a.broadcastable(f, f.sources(), true)
+			f.unstable = unstable
+		} else if err == nil {
+			err = a.broadcastable(f, f.sources(), false)
+		}
+		several := len(f.db.Shards) > 1
+		switch {
+		case several && stmt.Select != nil && (err != nil || made):
+			if steps := a.insertFrom(f, stmt, table); steps != nil {
+				p.Kind, p.body = KindWrite, &readBody{db: f.db, write: true, steps: steps, moves: true}
+				return planned{plan: p}, nil
+			}
+			if err == nil {
+				err = refuse("this form of " + verb + " ... SELECT into a global table")
 			}
 			return planned{}, err
-		}
-		if table.Sequence != "" && stmt.Select == nil {
+		case several && err != nil:
+			return planned{}, err
+		case stmt.Select == nil && (table.Sequence != "" || several && made):
 			body := &insertBody{db: f.db, table: table, single: single, copies: true, ignore: stmt.IgnoreErr}
 			if err := a.insertRows(f, stmt, body, base); err != nil {
 				return planned{}, err

@@ -196,7 +196,11 @@ type insertColumns struct {
 	auto  int   // the place of the AUTO_INCREMENT column's value; -1: not given
 	ids   bool  // its ids are Braid's to give
 	added []int // columns that are not given and that Braid gives
-	pos   []int // by added column: 0 for the id, else 1 + the key column
+	pos   []int // by added column: 0 for the id, 1 + the key column, or -1 - the place in defaults
+	// Of a global table: defaults that each copy would compute for itself, of
+	// columns that are not given, and of those that are.
+	defaults []string
+	explicit []copiedDefault
 }
 
 func (a *analysis) insertColumns(table *Table, stmt *ast.InsertStmt) (*insertColumns, error) {
@@ -211,7 +215,7 @@ func (a *analysis) insertColumns(table *Table, stmt *ast.InsertStmt) (*insertCol
 		}
 	}
 	if table.Rule == nil {
-		return c, nil
+		return c, a.copyDefaults(c, stmt)
 	}
 	for i, k := range table.Rule.Keys {
 		pos, err := insertPosition(table, stmt, k)
@@ -263,7 +267,8 @@ func (a *analysis) columnDefault(c *Column) (o operand, expr string, constant bo
 // plannedRow is a row with the edits that its text takes.
 type plannedRow struct {
 	insertRow
-	edits []edit
+	edits    []edit
+	defaults []int // by insertColumns.defaults: which of exprs it is
 }
 
 // insertRow plans one row.
@@ -351,6 +356,9 @@ func (a *analysis) insertRow(f *found, stmt *ast.InsertStmt, c *insertColumns, a
 		}
 		row.key = append(row.key, o)
 	}
+	if err := row.copiedRow(f, c, at, list); err != nil {
+		return row, err
+	}
 	row.add(c, at, stmt.Setlist, f.shape)
 	return row, nil
 }
@@ -365,9 +373,12 @@ func (r *plannedRow) add(c *insertColumns, at rowLayout, set bool, s *shape) {
 		if set {
 			t = t.add("`" + strings.ReplaceAll(c.table.Columns[col].Name, "`", "``") + "`=")
 		}
-		if c.pos[i] == 0 {
+		switch {
+		case c.pos[i] == 0:
 			t = append(t, segment{kind: segID})
-		} else {
+		case c.pos[i] < 0:
+			t = append(t, segment{kind: segComputed, n: r.defaults[-c.pos[i]-1]})
+		default:
 			t = append(t, segment{kind: segComputed, n: r.key[c.pos[i]-1].hole})
 		}
 		if i < len(c.added)-1 || len(at.values) > 0 {

@@ -73,6 +73,7 @@ type found struct {
 	aggregates map[*block][]*ast.AggregateFuncExpr
 	foreign    bool // a subquery's aggregate is one of a query around it
 	locking    bool
+	defaults   bool   // DEFAULT as a value, or DEFAULT(column)
 	temporary  bool   // a temporary table is named
 	locks      bool   // GET_LOCK and its like
 	setsID     bool   // LAST_INSERT_ID(expression)
@@ -119,8 +120,7 @@ func (f *found) Enter(n ast.Node) (ast.Node, bool) {
 	case *ast.FuncCallExpr:
 		name := n.FnName.L
 		f.functions[name] = true
-		switch name {
-		case "rand", "uuid", "uuid_short", "sleep", "random_bytes", "sysdate", "get_lock", "release_lock", "release_all_locks", "load_file":
+		if unstable(name) {
 			f.unstable = strings.ToUpper(name) + "()"
 		}
 		switch name {
@@ -132,6 +132,8 @@ func (f *found) Enter(n ast.Node) (ast.Node, bool) {
 		if n.Schema.L != "" {
 			f.unstable = "stored function"
 		}
+	case *ast.DefaultExpr:
+		f.defaults = true
 	case *ast.AggregateFuncExpr:
 		if len(f.stack) > 0 {
 			b := f.stack[len(f.stack)-1]

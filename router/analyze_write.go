@@ -161,7 +161,13 @@ func (a *analysis) write(f *found, b *block, w *change) (planned, error) {
 		assigned = append(assigned, x.set...)
 	}
 	if global {
-		if err := a.broadcastable(f, body.sources, len(w.writes) == 1 && !w.bounded); err != nil {
+		err := a.broadcastable(f, body.sources, len(w.writes) == 1 && !w.bounded)
+		for _, x := range w.writes {
+			if err == nil && len(f.db.Shards) > 1 && f.defaults && a.unstableDefaults(x.ref.table) {
+				err = refuse("writing a global table with DEFAULT, where each copy would have another")
+			}
+		}
+		if err != nil {
 			return a.gathered(f, w, base, body.sources, err)
 		}
 		p.Kind, body.all = KindBroadcast, true

@@ -80,3 +80,49 @@ func TestGlobalReadsStay(t *testing.T) {
 		}
 	})
 }
+
+// M5: what a function gives that never answers the same twice is one value on
+// all copies of a global table: as a value, as a default, in an UPDATE, and in
+// rows of a query.
+func TestGlobalCopiesAlike(t *testing.T) {
+	eachWith(t, func(c *conf.Config) {
+		for _, name := range []string{"u", "n"} {
+			c.Databases[0].Tables = append(c.Databases[0].Tables, conf.Table{Name: name, Kind: "global"})
+		}
+	}, func(t *testing.T, w *world) {
+		c := w.client(t)
+		c.ok("CREATE TABLE u(k INT PRIMARY KEY, a VARCHAR(40) NOT NULL DEFAULT (UUID()), r DOUBLE, s DATETIME(6))",
+			"CREATE TABLE n(id INT AUTO_INCREMENT PRIMARY KEY, v INT)")
+		for _, text := range []string{
+			"INSERT INTO u VALUES (1,UUID(),RAND(),SYSDATE(6))",
+			"INSERT INTO u(k,a,r) VALUES (2,UUID(),RAND()),(3,CONCAT('x',UUID()),7)",
+			"INSERT INTO u(r,k) VALUES (1.5,4),(2.5,5)",
+			"INSERT INTO u VALUES (6,DEFAULT,1,NULL),(7,'plain',RAND(),NULL)",
+			"INSERT INTO u SET k=8",
+			"INSERT INTO u(k) SELECT k+100 FROM (SELECT k FROM u) x",
+			"REPLACE INTO u(k,r) VALUES (4,RAND()*100)",
+			"UPDATE u SET r=RAND(), s=SYSDATE(6) WHERE k>100",
+			"UPDATE u SET a=DEFAULT WHERE k=7",
+			"INSERT INTO n(v) VALUES (1),(2)",
+			"INSERT INTO n(v) SELECT k FROM u",
+			"INSERT INTO n(v) VALUES (3)",
+		} {
+			c.ok(text)
+			for _, sum := range []string{"SELECT COUNT(DISTINCT a)*1000+COUNT(*) FROM %s.u", "SELECT CRC32(GROUP_CONCAT(k,a,COALESCE(r,'-'),COALESCE(s,'-') ORDER BY k)) FROM %s.u",
+				"SELECT CRC32(COALESCE(GROUP_CONCAT(id,'/',v ORDER BY id),'')) FROM %s.n"} {
+				var first int
+				for i, place := range w.braid.Shards() {
+					got := numbers(t, w.node[i%2], fmt.Sprintf(sum, place.Schema))[0]
+					if i == 0 {
+						first = got
+					} else if got != first {
+						t.Errorf("after %s: shard %s differs: %s", text, place.Shard, sum)
+					}
+				}
+			}
+		}
+		if got := c.ok("SELECT COUNT(*), COUNT(DISTINCT a) FROM u")[0]; got[0] != "16" || got[1] != "16" {
+			t.Errorf("rows and different values: %v", got)
+		}
+	})
+}
