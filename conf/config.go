@@ -37,6 +37,7 @@ type Proxy struct {
 	GatherRowsMax  int      `toml:"gather_rows_max"`  // rows one statement may bring together on one node
 	GatherBytesMax int      `toml:"gather_bytes_max"` // bytes of them
 	SortBytesMax   int      `toml:"sort_bytes_max"`   // memory one statement may use where a merge must sort
+	SetGlobal      string   `toml:"set_global"`       // "refuse" or "broadcast": what SET GLOBAL and SET PERSIST of clients do
 	RelayOff       bool     `toml:"relay_off"`        // testing: decode and re-encode instead of relaying
 	PlanCacheOff   bool     `toml:"plan_cache_off"`   // testing: plan each statement anew
 }

@@ -28,6 +28,7 @@ func defaults() []keyDefault {
 		{"proxy.gather_rows_max", 1_000_000},
 		{"proxy.gather_bytes_max", 256 * mebibyte},
 		{"proxy.sort_bytes_max", 64 * mebibyte},
+		{"proxy.set_global", "refuse"},
 
 		{"log.level", "info"},
 		{"log.format", "json"},

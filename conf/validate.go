@@ -16,6 +16,7 @@ func (c *Config) check() Problems {
 	var k checker
 	root := place{}
 	c.checkProxy(&k, root.key("proxy"))
+	k.word(root.key("proxy").key("set_global"), c.Proxy.SetGlobal, "refuse", "broadcast")
 	c.checkAdmin(&k, root.key("admin"))
 	k.word(root.key("log").key("level"), c.Log.Level, "debug", "info", "warn", "error")
 	k.word(root.key("log").key("format"), c.Log.Format, "json", "console")

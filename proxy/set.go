@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,6 +48,9 @@ const autocommitAsked = "@braid_autocommit"
 // set carries out SET: all of it, or, when one assignment is refused, nothing.
 // It returns how many warnings there are.
 func (s *Session) set(sets []router.Set) (warned uint16, err error) {
+	if s.gen.cfg.Proxy.SetGlobal == "broadcast" && slices.ContainsFunc(sets, isGlobal) {
+		return s.setGlobal(sets)
+	}
 	fence := s.fence
 	defer func() {
 		if err != nil {
@@ -147,7 +151,7 @@ func (j *setJob) add(x *router.Set, known bool) error {
 		return e
 	}
 	switch x.Scope {
-	case router.ScopeGlobal, router.ScopePersist:
+	case router.ScopeGlobal, router.ScopePersist, router.ScopePersistOnly:
 		if _, err := s.ask("SELECT @@global." + quoteIdentifier(x.Name)); err != nil {
 			return err // there is none
 		}

@@ -171,8 +171,10 @@ func scopeWord(w string) (SetScope, bool) {
 		return ScopeSession, true
 	case "GLOBAL":
 		return ScopeGlobal, true
-	case "PERSIST", "PERSIST_ONLY":
+	case "PERSIST":
 		return ScopePersist, true
+	case "PERSIST_ONLY":
+		return ScopePersistOnly, true
 	}
 	return 0, false
 }

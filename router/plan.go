@@ -175,6 +175,7 @@ const (
 	ScopeGlobal
 	ScopePersist
 	ScopeUser // SET @x
+	ScopePersistOnly
 	ScopeNext // SET @@transaction_isolation / @@tx_isolation: the next transaction only
 )
 

@@ -223,4 +223,4 @@ var opNames = [...]string{
 	OpCreateDatabase: "create database that exists", OpDropDatabase: "drop database that does not exist",
 }
 
-var scopeNames = [...]string{ScopeSession: "session", ScopeGlobal: "global", ScopePersist: "persist", ScopeUser: "user", ScopeNext: "next"}
+var scopeNames = [...]string{ScopeSession: "session", ScopeGlobal: "global", ScopePersist: "persist", ScopePersistOnly: "persist only", ScopeUser: "user", ScopeNext: "next"}
