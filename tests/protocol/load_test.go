@@ -1,11 +1,13 @@
 package protocol
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
@@ -61,6 +63,9 @@ func loadCases() []loadCase {
 		{name: "escape is the quote", tail: " FIELDS TERMINATED BY ',' ENCLOSED BY '\"' ESCAPED BY '\"'", file: "1,1,\"a\"\"b\"\n2,2,\"c\n3,3,d\"\n"},
 		{name: "lines end with the last field", tail: " FIELDS TERMINATED BY ';' LINES TERMINATED BY ';'", file: "1;1;a;2;2;b;3;3;c;"},
 		{name: "a large row", file: "1\t1\t" + strings.Repeat("x", 3<<20) + "\n2\t2\tb\n"},
+		{name: "B137", tail: ` FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '"' (k,s)`,
+			file: "1001,\\N\n1002,\"a,b\"\n1002,\"dup\"\n1003,\"line1\\\nline2\"\n1004,\"say \"\"hi\"\"\""},
+		{name: "B137, upper case", tail: ` FIELDS TERMINATED BY ',' OPTIONALLY ENCLOSED BY '"' IGNORE 1 LINES (k,@x) SET s=UPPER(@x)`, file: "k,s\n1001,\"a,b\"\n1002,c"},
 		{name: "an unknown column", tail: " (k,nosuch)", file: "1\t1\n"},
 		{name: "computed key", tail: " (@x,v) SET k=@x*2", file: "1\t1\n", refused: true},
 		{name: "fixed width", tail: " FIELDS TERMINATED BY '' ENCLOSED BY ''", file: "1\n", refused: true},
@@ -191,6 +196,50 @@ func TestLoadDataElsewhere(t *testing.T) {
 			query(t, c, "COMMIT")
 			if got := value(t, c, "SELECT GROUP_CONCAT(k) FROM t WHERE k IN (1,5)"); got != "5" {
 				t.Errorf("rows %s", got)
+			}
+		})
+	}
+}
+
+// TestLoadDataBreaksOff is the rest of B137: a file that the client does not
+// have, which leaves the connection usable, and a client that stops in the middle
+// of one, whose rows are rolled back.
+func TestLoadDataBreaksOff(t *testing.T) {
+	const head = 3000
+	for _, flavour := range flavours {
+		t.Run(string(flavour), func(t *testing.T) {
+			b := braid(t, flavour, nil)
+			var rows strings.Builder
+			for i := range head {
+				fmt.Fprintf(&rows, "%d\t%d\trow %d\n", i, i, i)
+			}
+			for _, o := range []wire.Options{plain(t, flavour), b.Wire()} {
+				looker, file := connect(t, o), ""
+				query(t, looker, "DROP TABLE IF EXISTS t")
+				query(t, looker, "CREATE TABLE t(k INT PRIMARY KEY, v INT, s VARCHAR(20))")
+				missing := loader(t, o, &file, 1000)
+				if got := query(t, missing, "LOAD DATA LOCAL INFILE 'nosuch.csv' INTO TABLE t")[0].OK; got.AffectedRows != 0 || got.Info != "Records: 0  Deleted: 0  Skipped: 0  Warnings: 0" {
+					t.Errorf("a missing file: %+v", got)
+				}
+				if got := value(t, missing, "SELECT COUNT(*) FROM t"); got != "0" {
+					t.Errorf("%s rows of a missing file", got)
+				}
+				o.Flags |= gomysql.CLIENT_LOCAL_FILES
+				o.LocalPacket = 1000
+				o.Local = func(string) (io.Reader, error) {
+					return io.MultiReader(strings.NewReader(rows.String()), iotest.ErrReader(errors.New("the disk is gone"))), nil
+				}
+				stops := connect(t, o)
+				if _, err := stops.Query("LOAD DATA LOCAL INFILE 'the file.csv' INTO TABLE t"); err == nil {
+					t.Error("a client that stops half-way has an answer")
+				}
+				if err := stops.Abort(); err != nil {
+					t.Fatal(err)
+				}
+				// A lock on all rows waits until the statement has ended.
+				if got := query(t, looker, "SELECT k FROM t ORDER BY k FOR UPDATE")[0].Rows; len(got) != 0 {
+					t.Errorf("%d rows are there, whose client stopped half-way", len(got))
+				}
 			}
 		})
 	}
