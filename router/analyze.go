@@ -182,7 +182,16 @@ func (a *analysis) unexpandable() map[int]bool {
 
 // parse parses a shape's text.
 func (a *analysis) parse(s *shape) (ast.StmtNode, error) {
-	return a.r.parse(s.shareLocks(s.parsed(), a.flavour), a.q.Mode, a.q.Charset)
+	text := s.shareLocks(s.parsed(), a.flavour)
+	stmt, err := a.r.parse(text, a.q.Mode, a.q.Charset)
+	if err != nil {
+		if known, ok := knownTypes(text, a.q.Mode, a.q.Charset); ok {
+			if stmt, again := a.r.parse(known, a.q.Mode, a.q.Charset); again == nil {
+				return stmt, nil
+			}
+		}
+	}
+	return stmt, err
 }
 
 func (r *Router) parse(text string, mode Mode, charset string) (stmt ast.StmtNode, err error) {
