@@ -38,7 +38,7 @@ type paged struct {
 // first page would cost a node as much as all of them.
 func (x *scatterer) pages(limit limitClause, edits []edit) *paged {
 	f := x.f
-	if len(x.sorted) == 0 || len(x.spec.Sort) > 0 || f.locking || len(f.refs) != 1 || len(f.blocks) != 1 || x.sel.CalcFoundRows ||
+	if len(x.sorted) == 0 || len(x.spec.Sort) > 0 || f.locking || len(f.refs) != 1 || len(f.blocks) != 1 || x.sel.CalcFoundRows || x.s.into[1] > 0 ||
 		len(f.functions) > 0 || len(f.windows) > 0 || len(f.assigns) > 0 {
 		return nil
 	}
@@ -144,8 +144,10 @@ func (p *paged) orders(c *Column, flavour Flavour, key bool) bool {
 	switch kindOf(c) {
 	case kindNumber:
 		return true
-	case kindFloat, kindMember, kindTimestamp:
+	case kindFloat, kindTimestamp:
 		return key
+	case kindMember:
+		return key && c.DataType != "set" // a double does not tell 64 members apart
 	case kindBinary:
 		p.weightMax = max(p.weightMax, lengthOf(c)+64)
 		return lengthOf(c) > 0

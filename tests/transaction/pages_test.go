@@ -9,36 +9,46 @@ import (
 
 	"braid/conf"
 	"braid/tests/e2e"
+	"braid/tests/servers"
 	"braid/tests/wire"
 )
 
-// pagedWorld is a world with a table of rows rows that has indexes of many types
-// and values that repeat; each row has pad bytes more.
+// paged is a table that has indexes of many types and values that repeat.
+var paged = conf.Table{Name: "pg", Kind: "sharded", Key: []string{"id"}}
+
+// pagedWorld is a world with that table of rows rows; each has pad bytes more.
 func pagedWorld(t *testing.T, rows, pad int, f func(t *testing.T, w *world, c *client)) {
 	eachWith(t, func(c *conf.Config) {
-		c.Databases[0].Tables = append(c.Databases[0].Tables, conf.Table{Name: "pg", Kind: "sharded", Key: []string{"id"}, Function: "hash"})
+		own := paged
+		own.Function = "hash"
+		c.Databases[0].Tables = append(c.Databases[0].Tables, own)
 	}, func(t *testing.T, w *world) {
 		c := w.client(t)
-		c.ok(`CREATE TABLE pg(id INT PRIMARY KEY, k INT, u BIGINT UNSIGNED NOT NULL, s VARCHAR(20) COLLATE utf8mb4_general_ci, l VARCHAR(200) COLLATE utf8mb4_unicode_ci,
-			vb VARBINARY(20), d DATETIME(3), ts TIMESTAMP(2) NULL, f FLOAT, dd DOUBLE, n DECIMAL(10,2), m ENUM('b','a','c'), pad VARCHAR(2000) CHARACTER SET latin1 NOT NULL,
-			KEY(k, u), KEY(s), KEY(l), KEY(vb), KEY(d), KEY(ts), KEY(f), KEY(dd), KEY(n), KEY(m)) DEFAULT CHARSET utf8mb4`)
-		for at := 0; at < rows; at += 500 {
-			var values []string
-			for id := at; id < min(at+500, rows); id++ {
-				k, s := fmt.Sprint(id*7%11), fmt.Sprintf("'%c%d'", "aAéeZ"[id%5:][0], id*31%97)
-				if id%5 == 2 || id%5 == 3 {
-					s = fmt.Sprintf("'é%d'", id*31%97)
-				}
-				if id%11 == 4 {
-					k, s = "NULL", "NULL"
-				}
-				values = append(values, fmt.Sprintf("(%d,%s,%d,%s,%s,'%c%d',%s,%s,%d.1,%d.25,%d.5,%d,REPEAT('x',%d))", id, k, uint64(1)<<63+uint64(id%13), s, s, 'a'+id%3, id*17%400,
-					fmt.Sprintf("'2024-03-31 0%d:%02d:00.%03d'", id%5, id%60, id%1000), fmt.Sprintf("'2024-01-%02d 12:00:%02d.5'", 1+id%28, id%60), id%37, -id%41, id%43, 1+id%3, pad))
-			}
-			c.ok("INSERT INTO pg VALUES " + strings.Join(values, ","))
-		}
+		c.makePaged(rows, pad)
 		f(t, w, c)
 	})
+}
+
+func (c *client) makePaged(rows, pad int) {
+	c.t.Helper()
+	c.ok(`CREATE TABLE pg(id INT PRIMARY KEY, k INT, u BIGINT UNSIGNED NOT NULL, s VARCHAR(20) COLLATE utf8mb4_general_ci, l VARCHAR(200) COLLATE utf8mb4_unicode_ci,
+		vb VARBINARY(20), d DATETIME(3), ts TIMESTAMP(2) NULL, f FLOAT, dd DOUBLE, n DECIMAL(10,2), m ENUM('b','a','c'), pad VARCHAR(2000) CHARACTER SET latin1 NOT NULL,
+		KEY(k, u), KEY(s), KEY(l), KEY(vb), KEY(d), KEY(ts), KEY(f), KEY(dd), KEY(n), KEY(m)) DEFAULT CHARSET utf8mb4`)
+	for at := 0; at < rows; at += 500 {
+		var values []string
+		for id := at; id < min(at+500, rows); id++ {
+			k, s := fmt.Sprint(id*7%11), fmt.Sprintf("'%c%d'", "aAéeZ"[id%5:][0], id*31%97)
+			if id%5 == 2 || id%5 == 3 {
+				s = fmt.Sprintf("'é%d'", id*31%97)
+			}
+			if id%11 == 4 {
+				k, s = "NULL", "NULL"
+			}
+			values = append(values, fmt.Sprintf("(%d,%s,%d,%s,%s,'%c%d',%s,%s,%d.1,%d.25,%d.5,%d,REPEAT('x',%d))", id, k, uint64(1)<<63+uint64(id%13), s, s, 'a'+id%3, id*17%400,
+				fmt.Sprintf("'2024-03-31 0%d:%02d:00.%03d'", id%5, id%60, id%1000), fmt.Sprintf("'2024-01-%02d 12:00:%02d.5'", 1+id%28, id%60), id%37, -id%41, id%43, 1+id%3, pad))
+		}
+		c.ok("INSERT INTO pg VALUES " + strings.Join(values, ","))
+	}
 }
 
 // T18: where two shards share a leg, a long sorted answer is read in pages. It has
@@ -122,6 +132,37 @@ func TestPagesAreTheWholeAnswer(t *testing.T) {
 		}
 		c.ok("COMMIT")
 	})
+}
+
+// T18: the shard that has a node for itself gives the same columns as those that
+// are read in pages.
+func TestPagesBesideAShardAlone(t *testing.T) {
+	for _, flavour := range []servers.Flavour{servers.MariaDB, servers.MySQL} {
+		t.Run(string(flavour), func(t *testing.T) {
+			c := connect(t, lab.StartBraid(t, e2e.Topology{Flavour: flavour, Nodes: 2, Shards: 3, Tables: []conf.Table{paged}}))
+			const rows = 1500
+			c.makePaged(rows, 0)
+			for _, text := range []string{
+				"SELECT k, id FROM pg ORDER BY k DESC", "SELECT id, s FROM pg ORDER BY id LIMIT 1200", "SELECT m, id FROM pg ORDER BY m",
+				"SELECT k, COUNT(*) FROM pg GROUP BY k ORDER BY k", "SELECT id, COUNT(*) FROM pg GROUP BY id ORDER BY id", "SELECT DISTINCT k, u FROM pg ORDER BY k, u",
+			} {
+				for _, prepared := range []bool{false, true} {
+					outside := c.ask(text, prepared, nil)
+					c.ok("BEGIN")
+					inside := c.ask(text, prepared, nil)
+					c.ok("COMMIT")
+					if err := sameOrder(outside.Rows, inside.Rows, 1, strings.Contains(text, "LIMIT")); err != "" {
+						t.Errorf("%s (prepared %t): %s", text, prepared, err)
+					}
+				}
+			}
+			c.ok("BEGIN")
+			if code := c.code("SELECT id FROM pg ORDER BY id LIMIT 1000 INTO @a"); code != 1172 {
+				t.Errorf("more rows than INTO takes: error %d, want 1172", code)
+			}
+			c.ok("COMMIT")
+		})
+	}
 }
 
 // ask runs a query, which must go well, as text or prepared.
