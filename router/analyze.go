@@ -246,7 +246,7 @@ func (a *analysis) syntaxError(err error) error {
 		return typed
 	}
 	text := string(a.q.Text)
-	if toks := tokenize(text, a.q.Mode, a.q.Charset); toks[0].word(text) == "SELECT" {
+	if toks := tokenize(text, a.q.Mode, a.q.Charset); len(toks) > 0 && toks[0].word(text) == "SELECT" {
 		for _, t := range toks {
 			if t.depth == 0 && t.word(text) == "INTO" {
 				return refuse("this form of SELECT ... INTO")
