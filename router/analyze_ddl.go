@@ -270,7 +270,7 @@ func (a *analysis) createTable(f *found, n *ast.CreateTableStmt) (planned, error
 		return planned{}, refuse("CREATE TABLE under a temporary table's name")
 	}
 	if n.Select != nil {
-		return planned{}, refuse("CREATE TABLE ... SELECT")
+		return a.createFilled(f, n)
 	}
 	d := &DDL{Verb: "CREATE TABLE", NewTable: n.Table.Name.O, Tables: []string{n.Table.Name.O}}
 	if t := db.Table(n.Table.Name.O); t != nil {

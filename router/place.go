@@ -131,3 +131,62 @@ func (d *Database) placement(t *conf.Table) (Placement, *RuleError) {
 	}
 	return p, nil
 }
+
+// createFilled plans CREATE TABLE ... SELECT where one shard has all that is read,
+// and is where the new table goes: beside what it is made of.
+func (a *analysis) createFilled(f *found, n *ast.CreateTableStmt) (planned, error) {
+	db, name := f.db, n.Table.Name.O
+	n.Select.Accept(f)
+	switch {
+	case f.err != nil:
+		return planned{}, f.err
+	case f.db != db:
+		return planned{}, refuse("tables of two databases in one statement")
+	case f.system != "":
+		return planned{}, refuse("CREATE TABLE ... SELECT from " + f.system)
+	case f.temporary || f.locks || len(f.factEdits()) > 0 || len(f.assigns) > 0:
+		return planned{}, refuse("CREATE TABLE ... SELECT of temporary tables, locks, user variables that it sets, or what the session itself knows, as DATABASE()")
+	}
+	const advice = ": CREATE TABLE first, then INSERT ... SELECT"
+	shard := -1
+	for _, r := range f.refs {
+		switch {
+		case len(db.Shards) == 1, r.table.Kind == Global:
+		case r.table.Kind == Sharded:
+			return planned{}, refuse("CREATE TABLE ... SELECT from sharded tables" + advice)
+		case shard >= 0 && shard != r.table.Shard:
+			return planned{}, refuse("CREATE TABLE ... SELECT from tables of several shards" + advice)
+		default:
+			shard = r.table.Shard
+		}
+	}
+	d := &DDL{Verb: "CREATE TABLE", NewTable: name, Tables: []string{name}, Fills: true}
+	if len(db.Shards) == 1 {
+		return a.ddlPlan(f, d, 0)
+	}
+	if t := db.Table(name); t != nil {
+		if t.Kind != Single || shard >= 0 && t.Shard != shard {
+			return planned{}, refuse("CREATE TABLE ... SELECT under the name of a table that is elsewhere")
+		}
+		return a.ddlPlan(f, d, t.Shard)
+	}
+	rule, remember, err := a.newPlace(f, db, n)
+	if err != nil {
+		return planned{}, err
+	}
+	if remember && shard >= 0 && a.q.Hints.Shard == "" {
+		rule.Shard = db.Shards[shard].Name
+	}
+	place, unfit := db.placement(&rule)
+	switch {
+	case unfit != nil:
+		return planned{}, mysql.Errorf(1105, "%v", unfit)
+	case place.Kind != Single || shard >= 0 && place.Shard != shard:
+		return planned{}, refuse("CREATE TABLE ... SELECT of a table that is not on the shard of what it reads" + advice)
+	}
+	if remember {
+		d.New = &TablePlace{Rule: rule}
+	}
+	d.Undo = "DROP TABLE " + quoteIdent(name)
+	return a.ddlPlan(f, d, place.Shard)
+}

@@ -220,3 +220,43 @@ func TestKeyStaysInItsPlace(t *testing.T) {
 		}
 	})
 }
+
+// TestCreateTableSelect: a table that is made of rows of one shard is made there.
+func TestCreateTableSelect(t *testing.T) {
+	flavours(t, nil, func(t *testing.T, b *e2e.Braid) {
+		db := b.Open(t)
+		exec(t, db, "CREATE TABLE s(a INT PRIMARY KEY, b INT) /*braid key=a*/")
+		exec(t, db, "CREATE TABLE o(a INT PRIMARY KEY, b INT) /*braid shard=s2*/")
+		exec(t, db, "CREATE TABLE g(a INT PRIMARY KEY, b INT) /*braid global*/")
+		fill(t, db, "o")
+		fill(t, db, "g")
+		result, err := db.ExecContext(t.Context(), "CREATE TABLE made(KEY (b)) SELECT o.a, g.b FROM o JOIN g USING (a) WHERE a > 10")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := result.RowsAffected(); n != 30 {
+			t.Errorf("%d rows affected", n)
+		}
+		exec(t, db, "CREATE TABLE ofglobal AS SELECT b FROM g")
+		exec(t, db, "CREATE TABLE ofnothing SELECT 1 AS x, 'a' AS y")
+		b.Restart(t)
+		db = b.Open(t)
+		for table, want := range map[string][]int{"made": {-1, -1, 30, -1}, "ofglobal": {40, -1, -1, -1}, "ofnothing": {1, -1, -1, -1}} {
+			if rows := spread(t, b, table); !slices.Equal(rows, want) {
+				t.Errorf("%s: %v, want %v", table, rows, want)
+			}
+			if got := one(t, db, "SELECT COUNT(*) FROM "+table); got != itoa(slices.Max(want)) {
+				t.Errorf("%s has %s rows", table, got)
+			}
+		}
+		refused(t, db, 1050, "made", "CREATE TABLE made SELECT a FROM o")
+		refused(t, db, 1235, "INSERT ... SELECT", "CREATE TABLE x SELECT * FROM s")
+		refused(t, db, 1235, "INSERT ... SELECT", "CREATE TABLE x SELECT o.a FROM o, ofglobal")
+		refused(t, db, 1235, "INSERT ... SELECT", "CREATE TABLE x SELECT * FROM o /*braid key=a*/")
+		refused(t, db, 1235, "DATABASE()", "CREATE TABLE x SELECT a, USER() FROM o")
+		refused(t, db, 1062, "", "CREATE TABLE x(a INT PRIMARY KEY) SELECT 1 AS a UNION ALL SELECT 1")
+		if rows := spread(t, b, "x"); tables(rows) != 0 {
+			t.Errorf("x was left behind: %v", rows)
+		}
+	})
+}
