@@ -63,7 +63,7 @@ func (s *Session) ownError(at *part, plan *router.Plan, err error) error {
 		return err
 	}
 	switch e.Code {
-	case gomysql.ER_PARSE_ERROR, gomysql.ER_WRONG_FIELD_WITH_GROUP, gomysql.ER_MIX_OF_GROUP_FUNC_AND_FIELDS, errOrderNotSelected:
+	case gomysql.ER_PARSE_ERROR, gomysql.ER_NON_UNIQ_ERROR, gomysql.ER_BAD_FIELD_ERROR, gomysql.ER_WRONG_FIELD_WITH_GROUP, gomysql.ER_MIX_OF_GROUP_FUNC_AND_FIELDS, errOrderNotSelected:
 	default:
 		return err
 	}

@@ -454,7 +454,7 @@ func (g *grouping) finish(limit limitClause) (*scatter, *mysql.Error) {
 	push := len(g.groups) > 0 && len(g.spec.Sort) == 0 && len(g.distinct) == 0
 	sc, err := g.finishWith(limit, push, edits)
 	if sc != nil {
-		sc.described = len(g.distinct) > 0
+		sc.described = sc.described || len(g.distinct) > 0
 	}
 	return sc, err
 }

@@ -502,6 +502,9 @@ func (x *scatterer) finishWith(limit limitClause, push bool, edits []edit) (*sca
 	all := sortEdits(append(append([]edit{}, x.base...), edits...))
 	sc := &scatter{spec: x.spec, limit: limit, plain: len(all) == 0, pages: pages}
 	sc.text = x.s.slice(0, len(x.s.text), all)
+	// HAVING could name a hidden column: whether the client's own text may have
+	// such a name, it says itself. Of merged groups HAVING has only what they are by.
+	sc.described = x.sel.Having != nil && len(x.hidden) > 0 && !x.spec.Aggregate
 	return sc, nil
 }
 

@@ -153,10 +153,7 @@ func (q *randomSelect) asCases(line int) []Case {
 	}
 	if len(q.joins) > 0 || q.within || len(q.group) > 0 || q.limit == "0" || strings.Contains(c.Text, "(SELECT") {
 		// What a column of a temporary table is wide is the plan's.
-		c.Ignore = append(c.Ignore, "width")
-	}
-	if q.within && q.distinct {
-		c.Ignore = append(c.Ignore, "length")
+		c.Ignore = append(c.Ignore, "width", "length")
 	}
 	out = append(out, c)
 	around(q.after)

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	randomN    = flag.Int("random", 1500, "TestRandomStatements: how many statements on each flavour, each as text and prepared")
+	randomN    = flag.Int("random", 1000, "TestRandomStatements: how many statements on each flavour, each as text and prepared")
 	randomSeed = flag.Uint64("seed", 1, "TestRandomStatements: the first seed; statement i has seed+i")
 	randomOver = flag.Int("nodes", 2, "TestRandomStatements: how many nodes the four shards are on; with 4 their schemas have the database's name")
 	randomOnly = flag.String("flavour", "", "TestRandomStatements: only this flavour")

@@ -152,7 +152,7 @@ func (r *random) text(s scope) string {
 	case 4:
 		return "REPLACE(" + c + ", 'a', 'b')"
 	case 5:
-		return "JSON_EXTRACT(JSON_OBJECT('a', " + c + "), '$.a')"
+		return "JSON_UNQUOTE(JSON_EXTRACT(JSON_OBJECT('a', " + c + "), '$.a'))"
 	case 6:
 		return c + " COLLATE " + r.one("utf8mb4_bin", "utf8mb4_unicode_ci")
 	}
