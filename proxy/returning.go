@@ -71,7 +71,10 @@ func (s *Session) readReturned(c *backend.Conn, first []byte, p *place, back *re
 			continue
 		}
 		at := len(back.rows)
-		if t.Rows > 0 {
+		switch {
+		case t.Rows == 1: // its shard may have other targets with a row each
+			at = t.First + 1
+		case t.Rows > 1:
 			at = s.route.Row(t, row)
 		}
 		back.rows = append(back.rows, returnedRow{at, slices.Clone(packet)})
