@@ -64,13 +64,17 @@ func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *re
 }
 
 // wrote notes the rows of a statement without an answer of rows. FOUND_ROWS()
-// stays what it was, with RETURNING too, except behind SELECT ... INTO and, on
-// MySQL, UPDATE and DO.
+// stays what it was, with RETURNING too, except behind SELECT ... INTO,
+// INSERT ... SELECT and, on MySQL, UPDATE and DO.
 func (s *Session) wrote(plan *router.Plan, ok *mysql.OK) {
 	s.facts.RowCount = int64(ok.AffectedRows)
 	switch {
 	case len(plan.Into) > 0:
 		s.facts.FoundRows = ok.AffectedRows
+	case plan.Selects:
+		var info infoSum
+		info.add(ok.Info)
+		s.facts.FoundRows = info.first
 	case plan.Verb == "DO" && !s.mariadb():
 		s.facts.FoundRows = 1
 	case plan.Verb == "UPDATE" && !s.mariadb():

@@ -336,7 +336,11 @@ func (a *analysis) planAs(f *found, stmt ast.StmtNode) (planned, error) {
 	case *ast.SelectStmt, *ast.SetOprStmt:
 		return a.read(f, n)
 	case *ast.InsertStmt:
-		return a.insert(f, n)
+		p, err := a.insert(f, n)
+		if p.plan != nil {
+			p.plan.Selects = n.Select != nil
+		}
+		return p, err
 	case *ast.UpdateStmt:
 		return a.update(f, n)
 	case *ast.DeleteStmt:

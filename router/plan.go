@@ -77,6 +77,8 @@ type Plan struct {
 	// UPDATE: a row that is there may stay in a new one's place.
 	Ignore, OnDuplicate bool
 
+	// Selects says that an INSERT or REPLACE has its rows from a SELECT.
+	Selects bool
 	// FirstTable is what it calls the table that it names first, "" for none: error
 	// 1100 names it.
 	FirstTable string
