@@ -271,7 +271,7 @@ func (s *Session) onPlace(p *place, f func(*backend.Conn, *backend.Need) error) 
 	}
 	s.hold(c)
 	leg := s.tx != nil && s.tx.On(p.node) == c
-	err := f(c, &backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: !leg && s.autocommit})
+	err := f(c, &backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: !leg})
 	stopped := s.drop(c)
 	if err != nil && (backend.IsLost(err) || isPrefix(err)) || stopped != nil {
 		s.scrap(c)
