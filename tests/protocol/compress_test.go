@@ -15,7 +15,7 @@ import (
 )
 
 // TestCompression runs a driver's work with every compression, on either side
-// and on both.
+// and on both (B153).
 func TestCompression(t *testing.T) {
 	for _, flavour := range flavours {
 		for _, node := range []string{"none", "zlib", "zstd"} {

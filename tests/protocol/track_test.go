@@ -22,7 +22,7 @@ func plain(t *testing.T, flavour servers.Flavour) wire.Options {
 }
 
 // TestSessionTrack compares what the OK packets say of the session with a plain
-// server, with and without CLIENT_SESSION_TRACK.
+// server, with and without CLIENT_SESSION_TRACK (B158).
 func TestSessionTrack(t *testing.T) {
 	statements := []string{
 		"SELECT 1",
