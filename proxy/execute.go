@@ -287,7 +287,7 @@ func (s *Session) anyShard(plan *router.Plan, shard int) int {
 // need is what a statement of plan wants its connection to be like at p.
 func (s *Session) need(plan *router.Plan, p *place) backend.Need {
 	leg := s.tx != nil && (!plan.NoTables || s.tx.On(p.node) != nil && s.tx.On(p.node) == s.pinned(p.node))
-	return backend.Need{Schema: p.schema, Vars: s.varsFor(plan), Autocommit: !leg, Write: plan.Writer || s.tx != nil && !plan.Rows}
+	return backend.Need{Schema: p.schema, Vars: s.varsFor(plan), Autocommit: !leg && s.autocommit, Write: plan.Writer || s.tx != nil && !plan.Rows}
 }
 
 // take gets the connection for a statement at p: the transaction's leg, or one

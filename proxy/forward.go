@@ -271,7 +271,16 @@ func (s *Session) onPlace(p *place, f func(*backend.Conn, *backend.Need) error) 
 	}
 	s.hold(c)
 	leg := s.tx != nil && s.tx.On(p.node) == c
-	err := f(c, &backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: !leg})
+	need := backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: !leg && s.autocommit}
+	err := f(c, &need)
+	if !leg && !s.autocommit && !backend.IsLost(err) && !isPrefix(err) {
+		// Without autocommit MySQL keeps the metadata locks of what it was asked of
+		// a schema, which would keep others from changing it.
+		need.Autocommit = true
+		if e := c.Bring(&need); e != nil {
+			err = e
+		}
+	}
 	stopped := s.drop(c)
 	if err != nil && (backend.IsLost(err) || isPrefix(err)) || stopped != nil {
 		s.scrap(c)

@@ -75,7 +75,7 @@ func (s *Session) showOn(sh *router.Show, q *router.Query) (*shown, error) {
 			return nil, unsupportedShow(sh, "with a condition on Value")
 		}
 		return f, nil
-	case "procedure status", "function status":
+	case "procedure status", "function status", "package status", "package body status":
 		return f, s.mapNames(f, sh, q, "Db")
 	case "open tables":
 		if sh.Database == "" {
@@ -180,7 +180,7 @@ func (s *Session) correct(a *nodeAnswer, f *shown, sh *router.Show, q *router.Qu
 		s.statusRows(a, sh)
 	case "processlist", "full processlist":
 		s.processRows(a, sh.What == "full processlist")
-	case "procedure status", "function status":
+	case "procedure status", "function status", "package status", "package body status":
 		s.mapRows(a, "Db")
 	case "open tables":
 		s.mapRows(a, "Database")
