@@ -83,6 +83,7 @@ fuzz: ## each fuzz target for FUZZTIME; their corpora run in every make check
 long: servers bin/bench ## the sizes of the issues: sysbench, TPC-C, 50 crashes of transactions and 200 of writes on each flavour, 800,000 ids of two Braids, the benchmark's gate (1 hour)
 	$(GO) test -count=1 -timeout 1h -v ./tests/difftest -run TestRandomStatements -random 5000
 	$(GO) test -count=1 -timeout 3h -v ./tests/workload -long
+	$(GO) test -count=1 -timeout 1h -v ./tests/drivers -run TestClientTest -all
 	$(GO) test -count=1 -timeout 1h -v ./tests/schema -run TestRandomWrites -writes 10000 -writes-seed 0
 	$(GO) test -race -count=1 -timeout 1h -v ./tests/session -steps 100000
 	$(MAKE) fuzz FUZZTIME=10m

@@ -42,8 +42,25 @@ modules() {
 		echo "deps: npm could not install mysql2 and mariadb" >&2
 }
 
+# The test program of MariaDB's client (tests/drivers): alone, without the 250 MB
+# that its package depends on.
+client_test() {
+	local folder=${BRAID_CACHE:-/var/cache/braid}/mariadb-test
+	command -v mariadb-client-test >/dev/null || [ -x "$folder/bin/mariadb-client-test" ] && return
+	command -v apt-get >/dev/null || return
+	local from
+	from=$(mktemp -d)
+	if (cd "$from" && apt-get -q download mariadb-test && dpkg-deb -x mariadb-test_*.deb .) >/dev/null 2>&1; then
+		mkdir -p "$folder/bin" && cp "$from/usr/bin/mariadb-client-test" "$folder/bin/"
+	else
+		echo "deps: apt-get could not fetch mariadb-test" >&2
+	fi
+	rm -rf "$from"
+}
+
 if [ -z "$want" ]; then
 	modules
+	client_test
 	echo "deps: nothing to install"
 	exit 0
 fi
@@ -69,5 +86,6 @@ else
 	rm -f "$log"
 fi
 modules
+client_test
 command -v mariadbd >/dev/null || exit 3
 exit 0

@@ -2,6 +2,7 @@ package drivers
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,7 +18,7 @@ import (
 
 var lab = e2e.NewLab()
 
-func TestMain(m *testing.M) { os.Exit(lab.Main(m)) }
+func TestMain(m *testing.M) { flag.Parse(); os.Exit(lab.Main(m)) }
 
 var flavours = []servers.Flavour{servers.MariaDB, servers.MySQL}
 
@@ -63,8 +64,9 @@ func about(out []byte, name string) string {
 	return text[:min(len(text), 1500)]
 }
 
-// TestGoSQLDriverSuite runs the driver's own tests on a server and on Braid over
-// one shard: they pass, fail and skip alike but for the exceptions.
+// TestGoSQLDriverSuite runs the driver's own tests on a server, on Braid over one
+// shard and on Braid over four, where tables with a primary key are sharded by it:
+// they pass, fail and skip alike but for the exceptions.
 func TestGoSQLDriverSuite(t *testing.T) {
 	exceptions := map[string]string{}
 	text, err := os.ReadFile("../../docs/clients.md")
@@ -81,22 +83,25 @@ func TestGoSQLDriverSuite(t *testing.T) {
 			direct := outcome(t, plain.Addr(), "gotest")
 			a := e2e.NewAuthority(t)
 			a.Issue(t, "braid", 2)
-			b := lab.StartBraid(t, e2e.Topology{Flavour: flavour, Database: "gotest", Change: func(c *conf.Config) {
-				if flavour == servers.MySQL { // which has certificates by itself
-					c.Proxy.TLS, c.Proxy.TLSCertificate, c.Proxy.TLSKey = "optional", a.File("braid.pem"), a.File("braid.key")
+			for _, shards := range []int{1, 4} {
+				b := lab.StartBraid(t, e2e.Topology{Flavour: flavour, Nodes: min(shards, 2), Shards: shards, Database: "gotest", Default: "hash", Change: func(c *conf.Config) {
+					if flavour == servers.MySQL { // which has certificates by itself
+						c.Proxy.TLS, c.Proxy.TLSCertificate, c.Proxy.TLSKey = "optional", a.File("braid.pem"), a.File("braid.key")
+					}
+				}})
+				through := outcome(t, b.Addr, "gotest")
+				b.Stop()
+				var differ []string
+				for name, want := range direct {
+					top, _, _ := strings.Cut(name, "/")
+					if got := through[name]; got != want && exceptions[top] == "" {
+						differ = append(differ, fmt.Sprintf("%d shards: %s: %s, on the server %s", shards, name, got, want))
+					}
 				}
-			}})
-			through := outcome(t, b.Addr, "gotest")
-			var differ []string
-			for name, want := range direct {
-				top, _, _ := strings.Cut(name, "/")
-				if got := through[name]; got != want && exceptions[top] == "" {
-					differ = append(differ, fmt.Sprintf("%s: %s, on the server %s", name, got, want))
+				slices.Sort(differ)
+				for _, text := range differ {
+					t.Error(text)
 				}
-			}
-			slices.Sort(differ)
-			for _, text := range differ {
-				t.Error(text)
 			}
 			t.Logf("%d tests", len(direct))
 		})
