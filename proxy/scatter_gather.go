@@ -69,6 +69,14 @@ func (s *Session) ownError(at *part, plan *router.Plan, err error) error {
 	}
 	text, _ := plan.Describe(&s.query)
 	_, own := s.columnsOf(at, plan, ownText, text)
+	if e.Code == gomysql.ER_PARSE_ERROR {
+		// A text with a ? is wrong syntax unless it is prepared.
+		var parse *mysql.Error
+		if errors.As(own, &parse) && parse.Code == e.Code {
+			return own
+		}
+		return err
+	}
 	if own == nil {
 		return mysql.Errorf(gomysql.ER_NOT_SUPPORTED_YET, "This version of Braid doesn't yet support this statement over several shards (%s)", e.Message)
 	}
