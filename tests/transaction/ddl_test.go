@@ -41,3 +41,33 @@ func TestT17SchemaChangeWaitsBounded(t *testing.T) {
 		}
 	})
 }
+
+// T17: a schema change and two transactions wait for each other over two nodes:
+// it for both, and each of them, on the other's node, behind it. The schema change
+// gives up after its lock_wait_timeout, and both transactions go on.
+func TestT17MetadataCycle(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		a, b, ddl := w.client(t), w.client(t), w.client(t)
+		x, y := w.at[0][0], w.at[1][0]
+		a.ok("BEGIN", update(x, 1))
+		b.ok("BEGIN", update(y, 1))
+		ddl.ok("SET lock_wait_timeout=3")
+		done := ddl.later("ALTER TABLE acc ADD COLUMN more INT")
+		w.running(t, 0, "INFO LIKE 'ALTER TABLE%'")
+		first, second := a.later(update(w.at[1][1], 1)), b.later(update(w.at[0][1], 1))
+		if code := <-done; code != 1205 {
+			t.Errorf("ALTER TABLE: %d, want 1205", code)
+		}
+		for i, c := range []<-chan int{first, second} {
+			if code := <-c; code != 0 {
+				t.Errorf("transaction %d: %d", i, code)
+			}
+		}
+		a.ok("COMMIT")
+		b.ok("COMMIT")
+		if got := ddl.one("SELECT SUM(v) FROM acc"); got != "4" {
+			t.Errorf("sum %s", got)
+		}
+		ddl.ok("ALTER TABLE acc ADD COLUMN more INT")
+	})
+}
