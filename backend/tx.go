@@ -107,6 +107,10 @@ type TxOptions struct {
 
 	Isolation string // "READ-COMMITTED", ...; "" none
 
+	// Locking says that its plain reads lock (SERIALIZABLE): what it has read holds
+	// together only as long as no leg is lost, so that Commit fails when one was.
+	Locking bool
+
 	// Decided has Commit return as soon as a commit over several nodes is decided;
 	// its branches are committed behind that, and FinishOn waits for them (rule T11).
 	Decided bool
@@ -179,6 +183,7 @@ type leg struct {
 
 	// During commit and rollback.
 	prepareSent bool
+	released    bool         // it only read, and its node has confirmed its end
 	err         error        // the connection failed
 	refused     *mysql.Error // the node refused the last command
 	before      *mysql.Error // the node refused one in front of it

@@ -156,3 +156,33 @@ func legValue(t *testing.T, tx *Tx, n *Node) string {
 	}
 	return string(rows[0][0])
 }
+
+// A locking transaction whose reading leg was lost is not committed, with any
+// number of writers beside it.
+func testT16LostReader(t *testing.T, l *lab) {
+	for _, writers := range [][]int{nil, {0}, {1}, {0, 1}} {
+		b := l.braid(t)
+		tx := b.Begin(TxOptions{Locking: true, Isolation: "SERIALIZABLE"})
+		for _, n := range []int{0, 2} {
+			mustExec(t, tx, b.nodes[n], "SELECT v FROM app.t WHERE id=1")
+		}
+		for _, n := range writers {
+			mustExec(t, tx, b.nodes[n], add(1, 10))
+			tx.Wrote(b.nodes[n])
+		}
+		victim := tx.On(b.nodes[2])
+		l.exec(t, 2, "KILL "+itoa(victim.id))
+		until(t, "the connection to close", func() bool { return !victim.alive() })
+		wantCode(t, tx.Commit(t.Context()), gomysql.ER_LOCK_DEADLOCK)
+		wantState(t, tx, TxEnded)
+		l.wantRows(t, 100, 100, 100)
+		if n := l.preparedAnywhere(t); n != 0 {
+			t.Errorf("writers %v: %d branches are left prepared", writers, n)
+		}
+		for _, n := range b.nodes {
+			if s := n.Stats(); s.Open != s.Idle {
+				t.Errorf("writers %v: node %s: %+v", writers, n.name, s)
+			}
+		}
+	}
+}

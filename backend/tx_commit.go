@@ -107,7 +107,9 @@ func (t *Tx) rollbackLegs() {
 		}
 		l.begin()
 		l.conn.SetDeadline(deadline)
-		t.queueRollback(l)
+		if !l.released {
+			t.queueRollback(l)
+		}
 		l.flush()
 	}
 	for _, l := range t.mu.legs {
@@ -219,7 +221,19 @@ func (t *Tx) commitOne(ctx context.Context, writer *leg) error {
 		return err
 	}
 	stop := interruptible(ctx, t.mu.legs)
+	if t.o.Locking && writer != nil {
+		// The others' locks must have lasted until now: then the writer may commit.
+		if l := t.releaseReaders(writer); l != nil {
+			stop()
+			err := t.lose(l.node, errLocksLost)
+			t.end(TxEnded)
+			return err
+		}
+	}
 	for _, l := range t.mu.legs {
+		if l.gone || l.released {
+			continue
+		}
 		l.begin()
 		l.untag()
 		switch {
@@ -240,6 +254,14 @@ func (t *Tx) commitOne(ctx context.Context, writer *leg) error {
 	interrupted := !stop()
 	var result error
 	state := TxEnded
+	if writer == nil && t.o.Locking {
+		if l := t.unreleased(nil); l != nil || interrupted {
+			result = mysql.Errorf(gomysql.ER_QUERY_INTERRUPTED, "Query execution was interrupted")
+			if l != nil {
+				result = lostError(l.node)
+			}
+		}
+	}
 	if writer != nil {
 		if result = t.resultOfOne(writer); result == ErrOutcomeUnknown {
 			state = TxUnknown
@@ -255,6 +277,40 @@ func (t *Tx) commitOne(ctx context.Context, writer *leg) error {
 	}
 	t.end(state)
 	return result
+}
+
+// errLocksLost is a leg that only read and was found lost at COMMIT.
+var errLocksLost = errors.New("its locks were lost before COMMIT")
+
+// releaseReaders ends the legs other than the writer, and returns one that was
+// lost before, nil when there is none.
+func (t *Tx) releaseReaders(writer *leg) *leg {
+	for _, l := range t.mu.legs {
+		if l != writer {
+			l.begin()
+			l.untag()
+			t.queueRelease(l)
+			l.flush()
+		}
+	}
+	for _, l := range t.mu.legs {
+		if l != writer {
+			l.read()
+			l.released = l.err == nil && l.refused == nil
+		}
+	}
+	return t.unreleased(writer)
+}
+
+// unreleased returns a leg other than the writer whose end its node has not
+// confirmed, nil when there is none.
+func (t *Tx) unreleased(writer *leg) *leg {
+	for _, l := range t.mu.legs {
+		if l != writer && !l.wrote.Load() && (l.gone || l.err != nil || l.refused != nil) {
+			return l
+		}
+	}
+	return nil
 }
 
 // resultOfOne judges the answer to a one-phase commit.
@@ -317,13 +373,22 @@ func (t *Tx) commitMany(ctx context.Context) error {
 	if !stop() {
 		return t.abort(nil)
 	}
+	var lost *leg
+	if t.o.Locking {
+		lost = t.unreleased(decider)
+	}
 	for _, l := range legs[1:] {
 		if !l.wrote.Load() {
+			l.released = l.err == nil && l.refused == nil
 			t.afterRelease(l)
 		}
 	}
 	if l := t.unprepared(); l != nil {
 		return t.abort(l)
+	}
+	if lost != nil {
+		lost.err = errLocksLost
+		return t.abort(lost)
 	}
 	// A commit that was held up for long must not be decided behind the back of
 	// a recoverer whose 'rollback' has been deleted already.

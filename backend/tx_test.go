@@ -37,6 +37,7 @@ func TestTransactions(t *testing.T) {
 		{"T13 savepoint errors", testT13Errors},
 		{"T14 one-shot characteristics reach every leg", testT14},
 		{"T14 a snapshot is opened in a branch", testT14Snapshot},
+		{"T16 a lost reading leg ends a locking transaction", testT16LostReader},
 		{"T17 temporary tables", testT17},
 		{"single mode stays on one node", testSingle},
 		{"a lost COMMIT is resolved by the fence", testResolve},

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"errors"
+	"strings"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
@@ -91,6 +92,11 @@ func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
 	if s.fence || s.hints.ReadFence {
 		o.Isolation = "SERIALIZABLE"
 	}
+	level, _ := s.vars.Get("transaction_isolation")
+	if o.Isolation != "" {
+		level = o.Isolation
+	}
+	o.Locking = strings.EqualFold(strings.Trim(level, "'\""), "SERIALIZABLE")
 	if !o.ReadOnly && !o.ReadWrite {
 		o.ReadOnly, o.ReadWrite = s.nextAccess == "READ ONLY", s.nextAccess == "READ WRITE"
 		if s.nextAccess == "" {

@@ -193,3 +193,35 @@ func TestT16FenceHint(t *testing.T) {
 		other.ok("ROLLBACK")
 	})
 }
+
+// T16: what a locking transaction has read holds together only as long as its
+// locks last: where a node has lost them, others may have changed both halves
+// between the two reads, so that COMMIT fails. It writes nowhere, or somewhere.
+func TestT16LostLocks(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		for _, begin := range [][]string{{"BEGIN /*braid read_fence*/"}, {"SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE", "BEGIN"}} {
+			for lost := range w.node {
+				for writes := range 2 {
+					c, other := w.client(t), w.client(t)
+					c.ok(begin...)
+					c.ok(fmt.Sprintf("SELECT v FROM acc WHERE id=%d", w.at[lost][0]))
+					w.killLegs(t, lost)
+					other.ok("UPDATE acc SET v=v+1")
+					c.ok(fmt.Sprintf("SELECT v FROM acc WHERE id=%d", w.at[1-lost][0]))
+					if writes > 0 {
+						c.ok(update(w.at[1-lost][1], 100))
+					}
+					if code := c.code("COMMIT"); code != 1213 {
+						t.Errorf("%s, node %d lost, %d writes: COMMIT: %d", begin, lost, writes, code)
+					}
+					if c.inTransaction() {
+						t.Error("still in a transaction")
+					}
+					if got := c.one("SELECT MAX(v) < 100 FROM acc"); got != "1" {
+						t.Fatal("what was not committed is there")
+					}
+				}
+			}
+		}
+	})
+}

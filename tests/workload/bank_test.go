@@ -34,6 +34,8 @@ const (
 // prepared, every transfer whose COMMIT was answered OK is there, every one that
 // failed is not, and those of which nobody knew are there wholly or not at all.
 // Half of the time COMMIT is answered when it is applied, half when it is decided.
+// A second Braid, which nobody kills, serves two of the clients and recovers what
+// the first leaves behind, beside the first one's own recovery (B117).
 func TestBank(t *testing.T) {
 	duration := size(time.Minute, 3*time.Minute)
 	if *bankMinutes > 0 {
@@ -81,6 +83,7 @@ type mint struct {
 	nodes  []*servers.Server
 	relays []*e2e.Relay
 	braid  *program
+	second *program
 
 	calms   int
 	calmMax time.Duration // the longest that the reader needed
@@ -130,8 +133,9 @@ func newMint(t *testing.T, flavour servers.Flavour, commitOK string) *mint {
 		b.nodes, b.relays, addrs = append(b.nodes, s), append(b.relays, r), append(addrs, r.Addr)
 	}
 	b.braid = newProgram(t, addrs, bankPerNode, fmt.Sprintf("commit_ok = %q\n", commitOK)+crashTables)
+	b.second = newProgram(t, addrs, bankPerNode, fmt.Sprintf("commit_ok = %q\n", commitOK)+crashTables)
 	b.braid.start(t, "")
-	c, err := b.connect(t.Context())
+	c, err := connectTo(t.Context(), b.braid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,8 +153,8 @@ func newMint(t *testing.T, flavour servers.Flavour, commitOK string) *mint {
 	return b
 }
 
-func (b *mint) connect(ctx context.Context) (*wire.Conn, error) {
-	return wire.Connect(ctx, wire.Options{Addr: b.braid.addr, User: servers.User, Password: servers.Password, Database: "shop", Timeout: 2 * time.Minute})
+func connectTo(ctx context.Context, p *program) (*wire.Conn, error) {
+	return wire.Connect(ctx, wire.Options{Addr: p.addr, User: servers.User, Password: servers.Password, Database: "shop", Timeout: 2 * time.Minute})
 }
 
 // run lets clients and the reader work while it kills things, for that long.
@@ -158,9 +162,13 @@ func (b *mint) run(t *testing.T, rng *rand.Rand, duration time.Duration) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var work sync.WaitGroup
-	for range bankClients {
-		own := rand.New(rand.NewPCG(rng.Uint64(), 1))
-		work.Go(func() { b.client(ctx, t, own) })
+	b.second.start(t, "")
+	for i := range bankClients {
+		own, braid := rand.New(rand.NewPCG(rng.Uint64(), 1)), b.braid
+		if i < 2 {
+			braid = b.second
+		}
+		work.Go(func() { b.client(ctx, t, braid, own) })
 	}
 	work.Go(func() { b.reader(ctx, t) })
 	end := time.After(duration)
@@ -205,6 +213,7 @@ func (b *mint) run(t *testing.T, rng *rand.Rand, duration time.Duration) {
 	cancel()
 	// A client may sit in a statement: without Braid none does.
 	b.braid.kill()
+	b.second.kill()
 	work.Wait()
 }
 
@@ -254,11 +263,11 @@ func (b *mint) dead() bool {
 // all say that nothing was done.
 var expected = []uint16{1213, 1205, 1180, 1429, 1105, 1040, 1053, 1317}
 
-// session runs f on connections through Braid, a new one whenever f says that
+// session runs f on connections through a Braid, a new one whenever f says that
 // its own has broken.
-func (b *mint) session(ctx context.Context, f func(*wire.Conn) error) {
+func session(ctx context.Context, braid *program, f func(*wire.Conn) error) {
 	for ctx.Err() == nil {
-		c, err := b.connect(ctx)
+		c, err := connectTo(ctx, braid)
 		if err != nil {
 			// Braid is down, or has just come up.
 			pause := time.NewTimer(20 * time.Millisecond)
@@ -276,8 +285,8 @@ func (b *mint) session(ctx context.Context, f func(*wire.Conn) error) {
 }
 
 // client makes transfers until ctx ends.
-func (b *mint) client(ctx context.Context, t *testing.T, rng *rand.Rand) {
-	b.session(ctx, func(c *wire.Conn) error {
+func (b *mint) client(ctx context.Context, t *testing.T, braid *program, rng *rand.Rand) {
+	session(ctx, braid, func(c *wire.Conn) error {
 		b.mu.Lock()
 		b.mu.next++
 		id := b.mu.next
@@ -340,7 +349,7 @@ func (b *mint) transfer(c *wire.Conn, rng *rand.Rand, id int) (outcome, error) {
 // reader sums the accounts behind the read fence until ctx ends.
 func (b *mint) reader(ctx context.Context, t *testing.T) {
 	const want = bankAccounts * firstBalance
-	b.session(ctx, func(c *wire.Conn) error {
+	session(ctx, b.braid, func(c *wire.Conn) error {
 		pause := time.NewTimer(100 * time.Millisecond)
 		select {
 		case <-pause.C:
