@@ -55,7 +55,7 @@ func TestBank(t *testing.T) {
 				defer b.mu.Unlock()
 				t.Logf("%d transfers acknowledged, %d failed, %d of which nobody knew, %d exact sums, %d reads to be retried (%v); killed and cut: %v; %d times calm, for %v at most",
 					b.count(acknowledged), b.count(failed), b.count(unknown), b.mu.sums, b.mu.retries, b.mu.why, b.mu.done, b.calms, b.calmMax.Round(time.Millisecond))
-				if b.count(acknowledged) < 20 || b.mu.sums < 3 || b.calms == 0 {
+				if b.count(acknowledged) < 20 || b.mu.sums < sumsMin || b.calms == 0 {
 					t.Error("too little went on")
 				}
 				transfers, violations = transfers+b.count(acknowledged), violations+b.mu.violations
@@ -210,6 +210,7 @@ func (b *mint) run(t *testing.T, rng *rand.Rand, duration time.Duration) {
 			b.braid.start(t, failpoint)
 		}
 	}
+	b.calm(t)
 	cancel()
 	// A client may sit in a statement: without Braid none does.
 	b.braid.kill()
@@ -220,15 +221,19 @@ func (b *mint) run(t *testing.T, rng *rand.Rand, duration time.Duration) {
 // calmEvery is after how many kills there is a calm.
 const calmEvery = 8
 
-// calm kills nothing until the reader has seen the exact sum once more: what
-// the kills have left in doubt is decided by then, and its locks are gone.
+// sumsMin is how many exact sums the reader has to see.
+const sumsMin = 3
+
+// calm kills nothing until the reader has seen the exact sum once more, and at
+// least sumsMin times: what the kills have left in doubt is decided by then, and
+// its locks are gone.
 func (b *mint) calm(t *testing.T) {
 	sums := func() int {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		return b.mu.sums
 	}
-	began, want := time.Now(), sums()+1
+	began, want := time.Now(), max(sums()+1, sumsMin)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := began.Add(time.Minute); sums() < want; <-tick.C {
