@@ -273,7 +273,7 @@ func (s *Session) onPlace(p *place, f func(*backend.Conn, *backend.Need) error) 
 	leg := s.tx != nil && s.tx.On(p.node) == c
 	need := backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: !leg && s.autocommit}
 	err := f(c, &need)
-	if !leg && !s.autocommit && !backend.IsLost(err) && !isPrefix(err) {
+	if !leg && s.xaOpen == nil && !s.autocommit && !backend.IsLost(err) && !isPrefix(err) {
 		// Without autocommit MySQL keeps the metadata locks of what it was asked of
 		// a schema, which would keep others from changing it.
 		need.Autocommit = true
