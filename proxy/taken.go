@@ -8,6 +8,7 @@ import (
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
+	"braid/backend"
 	"braid/internal/mysql"
 	"braid/router"
 )
@@ -92,7 +93,7 @@ func (s *Session) checkTaken(plan *router.Plan) error {
 		p := s.place(plan, s.route.Targets[i].Shard)
 		found, err := s.holds(&p, plan.IDs.Name, text)
 		if err != nil {
-			return p.shardError(err)
+			return err
 		}
 		if found && s.newIDs {
 			return errTaken
@@ -104,28 +105,27 @@ func (s *Session) checkTaken(plan *router.Plan) error {
 	return nil
 }
 
-// holds tells whether a shard's table has rows: in a transaction of its own, or,
-// as the session may have locked the table, on the connection that it keeps, with
-// a lock, which sees what is newer than its transaction.
-func (s *Session) holds(p *place, table, where string) (bool, error) {
+// holds tells whether a shard's table has rows: in a transaction of its own, which
+// leaves no snapshot to whoever gets the connection next, or, as the session may
+// have locked the table, on the connection that it keeps, with a lock, which sees
+// what is newer than its transaction.
+func (s *Session) holds(p *place, table, where string) (found bool, err error) {
 	text := "SELECT 1 FROM " + ident(p.schema) + "." + ident(table) + where
-	if c := s.pinned(p.node); c != nil {
-		rows, err := c.Query(text+" LOCK IN SHARE MODE", 1)
-		return len(rows) > 0, err
-	}
-	ctx, cancel := s.context()
-	defer cancel()
-	c, err := p.node.Get(ctx, s.caps&gomysql.CLIENT_FOUND_ROWS != 0, p.schema, s.vars)
-	if err != nil {
-		return false, err
-	}
-	rows, err := c.Query(text, 1)
-	if err != nil {
-		s.scrap(c)
-		return false, err
-	}
-	s.giveBack(c)
-	return len(rows) > 0, nil
+	kept := s.pinned(p.node) != nil
+	err = s.onPlace(p, func(c *backend.Conn, need *backend.Need) error {
+		if kept {
+			text += " LOCK IN SHARE MODE"
+		} else {
+			need.Autocommit = true
+		}
+		if err := c.Bring(need); err != nil {
+			return err
+		}
+		rows, err := c.Query(text, 1)
+		found = len(rows) > 0
+		return err
+	})
+	return found, err
 }
 
 // idList writes the ids that were given.

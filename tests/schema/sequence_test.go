@@ -339,3 +339,59 @@ func TestSequenceOfTwoBraids(t *testing.T) {
 		})
 	}
 }
+
+// A look for ids that are taken (rule W1) leaves nothing behind on the
+// connection that it was made on: a transaction that gets the connection next
+// reads what is committed by then.
+func TestTakenLeavesNoSnapshot(t *testing.T) {
+	for _, f := range []servers.Flavour{servers.MariaDB, servers.MySQL} {
+		t.Run(string(f), func(t *testing.T) {
+			b := lab.StartBraid(t, e2e.Topology{Flavour: f, Nodes: 1, Shards: 2, Tables: []conf.Table{{Name: "w", Kind: "sharded", Key: []string{"u"}}}})
+			db := b.Open(t)
+			exec(t, db, "CREATE TABLE w(u INT, id INT AUTO_INCREMENT, n INT, PRIMARY KEY(u, id), KEY(id))")
+			exec(t, db, "INSERT INTO w(u,n) VALUES (1,1),(2,1),(3,1),(4,1),(5,1),(6,1),(7,1),(8,1)")
+			read := func(tx *sql.Tx, u int) (n int) {
+				t.Helper()
+				if err := tx.QueryRowContext(t.Context(), "SELECT n FROM w WHERE u = ?", u).Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			// Each of these leaves a connection that was a transaction's.
+			var open []*sql.Tx
+			for u := 1; u <= 8; u++ {
+				tx, err := db.BeginTx(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				read(tx, u)
+				open = append(open, tx)
+			}
+			for _, tx := range open {
+				if err := tx.Commit(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			exec(t, db, "REPLACE INTO w(u,n) VALUES (11,1),(12,1),(13,1),(14,1),(15,1),(16,1),(17,1),(18,1)")
+			for _, p := range b.Shards() {
+				exec(t, e2e.Open(t, p.Node, p.Schema), "UPDATE w SET n = 2")
+			}
+			open = nil
+			for u := 1; u <= 8; u++ {
+				tx, err := db.BeginTx(t.Context(), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := read(tx, u); n != 2 {
+					t.Errorf("u = %d in a new transaction: n = %d, which was changed to 2 before", u, n)
+				}
+				open = append(open, tx)
+			}
+			for _, tx := range open {
+				if err := tx.Rollback(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
