@@ -114,11 +114,17 @@ func xidText(gtrid, bqual string) string {
 func IsOwnFormat(id uint64) bool { return id == formatID }
 
 // NamesOwnBranch tells whether the text of a client's XA statement may name a
-// branch of Braid's: its format id stands in it.
+// branch of Braid's: its format id stands in it, in a form that servers read as
+// that number (1112686921, 01112686921, 0x42524149, x'42524149').
 func NamesOwnBranch(text string) bool {
 	words := strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 	return slices.ContainsFunc(words, func(w string) bool {
-		n, err := strconv.ParseUint(w, 0, 64)
-		return err == nil && n == formatID
+		return isFormat(w, 10) || isFormat(w, 16) || len(w) > 2 && strings.EqualFold(w[:2], "0x") && isFormat(w[2:], 16)
 	})
+}
+
+// isFormat tells whether digits of a base are the format id.
+func isFormat(digits string, base int) bool {
+	n, err := strconv.ParseUint(digits, base, 64)
+	return err == nil && n == formatID
 }

@@ -123,7 +123,9 @@ func TestXAOnHintedShard(t *testing.T) {
 		if names := recovered(other); len(names) != 0 {
 			t.Errorf("XA RECOVER shows %q", names)
 		}
-		for text, want := range map[string]int{"XA COMMIT " + own + hint: 1397, "XA ROLLBACK 0x78,0x79,0x42524149" + hint: 1397, "XA START 'z','z',1112686921" + hint: 1235} {
+		for text, want := range map[string]int{"XA COMMIT " + own + hint: 1397, "XA ROLLBACK 0x78,0x79,0x42524149" + hint: 1397,
+			"XA ROLLBACK 'x','y',001112686921" + hint: 1397, "XA COMMIT 'x','y',x'42524149'" + hint: 1397, "XA COMMIT 'x','y',X'0042524149'" + hint: 1397, "XA COMMIT 'x','y',0x0042524149" + hint: 1397,
+			"XA START 'z','z',1112686921" + hint: 1235} {
 			if code := other.code(text); code != want {
 				t.Errorf("%s: %d", text, code)
 			}
