@@ -184,7 +184,7 @@ func (r *resumption) run(ctx context.Context) (string, error) {
 	rows := d.Verb == "TRUNCATE TABLE" || len(d.Tables) == 0 // no definition says whether it is done
 	first := have[r.u.work.Shards[0]]
 	if !rows && !slices.ContainsFunc(r.u.work.Shards, func(s string) bool { return have[s] != first }) {
-		return r.agreed(first)
+		return r.agreed(ctx, first)
 	}
 	for _, shard := range r.u.missing() {
 		if !rows && len(r.ch.done) > 0 && have[shard] == have[r.ch.done[0]] {
@@ -209,16 +209,95 @@ func (r *resumption) run(ctx context.Context) (string, error) {
 
 // agreed ends a change where the shards are alike: it was done by hand, on the
 // rest of them, or taken back.
-func (r *resumption) agreed(have string) (string, error) {
+func (r *resumption) agreed(ctx context.Context, have string) (string, error) {
 	d := *r.u.work.Plan
 	gone := strings.TrimSpace(have) == ""
-	if d.New != nil && gone || len(d.Dropped) > 0 && !gone {
-		if gone {
-			return "taken back by hand", execAll(r.ch.c, r.ch.finished([]string{bumpVersion(r.u.database), dropPlacement(r.u.database, d.New.Rule.Name)})...)
+	back := d.New != nil && gone
+	if len(d.Renames) > 0 {
+		renamed, err := r.renamed(ctx, d.Renames)
+		if err != nil {
+			return "", err
 		}
+		back = !renamed
+	}
+	if back {
+		return "taken back by hand", r.forget(&d)
+	}
+	if !gone {
 		d.Dropped = nil
 	}
 	return "the shards are alike", r.ch.commit(&d)
+}
+
+// renamed tells whether shards that are alike have their tables under the new
+// names.
+func (r *resumption) renamed(ctx context.Context, renames []string) (bool, error) {
+	if len(r.u.missing()) == 0 {
+		return true, nil
+	}
+	c, schema, err := r.conn(ctx, r.u.work.Shards[0])
+	if err != nil {
+		return false, err
+	}
+	there, gone := 0, 0
+	for i, old := range renames {
+		if i%2 == 1 || slices.ContainsFunc(pairs(renames), func(p [2]string) bool { return p[1] == old }) {
+			continue // some table has this name afterwards, or on the way
+		}
+		text, err := definition(c, schema, "TABLE", old)
+		if err != nil {
+			return false, err
+		}
+		if text == "" {
+			gone++
+		} else {
+			there++
+		}
+	}
+	if there > 0 == (gone > 0) {
+		return false, mysql.Errorf(1105, "the shards are alike, but whether the tables have their new names cannot be told")
+	}
+	return gone > 0, nil
+}
+
+// forget ends a change that is taken back: the rules of tables go back to the
+// names that they had.
+func (r *resumption) forget(d *router.DDL) error {
+	texts := []string{bumpVersion(r.u.database)}
+	if d.New != nil {
+		texts = append(texts, dropPlacement(r.u.database, d.New.Rule.Name))
+	}
+	rules, there := map[string]string{}, map[string]bool{}
+	for _, p := range slices.Backward(pairs(d.Renames)) {
+		old, new := p[0], p[1]
+		if _, known := rules[new]; !known {
+			row, err := readPlacement(r.ch.c, r.u.database, new)
+			if err != nil {
+				return err
+			}
+			if row == nil {
+				return mysql.Errorf(1105, "braid.placement has no row for table %s: it was changed by hand", new)
+			}
+			rules[new] = row.rule
+		}
+		rules[old], there[old], there[new] = rules[new], true, false
+	}
+	for table, is := range there {
+		if is {
+			texts = append(texts, writePlacement(r.u.database, table, rules[table]))
+		} else {
+			texts = append(texts, dropPlacement(r.u.database, table))
+		}
+	}
+	return execAll(r.ch.c, r.ch.finished(texts)...)
+}
+
+// pairs are the old and the new name of each rename.
+func pairs(renames []string) (out [][2]string) {
+	for p := range slices.Chunk(renames, 2) {
+		out = append(out, [2]string{p[0], p[1]})
+	}
+	return out
 }
 
 // refused answers for a shard that refuses again.
@@ -228,16 +307,7 @@ func (r *resumption) refused(ctx context.Context, shard string, failure error) (
 	if d := r.u.work.Plan; d.Undo != "" && errors.As(failure, &e) && len(r.ch.done) > 0 {
 		undone, err := r.undo(ctx, d)
 		if err == nil && undone {
-			texts := []string{bumpVersion(r.u.database)}
-			if d.New != nil {
-				texts = append(texts, dropPlacement(r.u.database, d.New.Rule.Name))
-			}
-			for i := 1; i < len(d.Renames); i += 2 {
-				if !slices.Contains(d.Renames[:i], d.Renames[i]) {
-					texts = append(texts, dropPlacement(r.u.database, d.Renames[i]))
-				}
-			}
-			return "taken back: " + failure.Error(), execAll(r.ch.c, r.ch.finished(texts)...)
+			return "taken back: " + failure.Error(), r.forget(d)
 		}
 		failure = errors.Join(failure, err)
 	}

@@ -3,6 +3,7 @@ package admin
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -112,8 +113,8 @@ func TestSchemaChangeThatFailsOnSomeShards(t *testing.T) {
 				if line := list(t, ops, "SHOW DDL"); !strings.HasPrefix(line, change+" | "+text+" | s0,s1 | s2,s3 | ") {
 					t.Errorf("SHOW DDL: %s", line)
 				}
-				if text := list(t, ops, "SHOW DRIFT"); !strings.Contains(text, "shop | table t | s") {
-					t.Errorf("SHOW DRIFT: %s", text)
+				if drift := list(t, ops, "SHOW DRIFT"); !strings.Contains(drift, "shop | table "+strings.Fields(text)[2]+" | s") {
+					t.Errorf("SHOW DRIFT: %s", drift)
 				}
 				return change
 			}
@@ -145,6 +146,27 @@ func TestSchemaChangeThatFailsOnSomeShards(t *testing.T) {
 			resumed(change, "the shards are alike")
 			if got := list(t, db, "SELECT COUNT(*), MAX(v) FROM t"); got != "8 | 8" {
 				t.Errorf("the rows: %s", got)
+			}
+			// So is a rename: the table keeps its rule, and its rows are found.
+			do(t, db, "CREATE TABLE m(a INT, k INT, PRIMARY KEY(a, k)) /*braid key=k*/", "INSERT INTO m VALUES (1,11),(2,12),(3,13),(4,14),(5,15),(6,16),(7,17),(8,18)")
+			do(t, nodes["s2"], "CREATE TABLE r(a INT)")
+			change = stops(1050, "ALTER TABLE m RENAME TO r")
+			do(t, nodes["s2"], "DROP TABLE r")
+			do(t, nodes["s0"], "RENAME TABLE r TO m")
+			do(t, nodes["s1"], "RENAME TABLE r TO m")
+			resumed(change, "taken back by hand")
+			for a := range 8 {
+				if got, want := list(t, db, fmt.Sprintf("SELECT k FROM m WHERE a = %d", 1+a)), fmt.Sprint(11+a); got != want {
+					t.Errorf("k of a = %d: %s, want %s", 1+a, got, want)
+				}
+			}
+			do(t, nodes["s2"], "CREATE TABLE r(a INT)")
+			change = stops(1050, "ALTER TABLE m RENAME TO r")
+			do(t, nodes["s2"], "DROP TABLE r", "RENAME TABLE m TO r")
+			do(t, nodes["s3"], "RENAME TABLE m TO r")
+			resumed(change, "the shards are alike")
+			if got := list(t, db, "SELECT k FROM r WHERE a < 4 ORDER BY a"); got != "11\n12\n13" {
+				t.Errorf("the rows under the new name: %s", got)
 			}
 			var none string
 			if err := ops.QueryRowContext(t.Context(), "RESUME DDL shop.77").Scan(&none); err == nil {
