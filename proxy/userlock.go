@@ -29,7 +29,10 @@ func (s *Session) noteLocks(c *backend.Conn, ps *execution) {
 	}
 	names, ok := router.LockNames(string(text), s.mode, s.charset, params)
 	l := &s.userLocks
-	l.unknown = l.unknown || !ok
+	if l.unknown = l.unknown || !ok; l.unknown {
+		l.names = nil // only RELEASE_ALL_LOCKS() tells that none is held
+		return
+	}
 	for _, n := range names {
 		if !slices.Contains(l.names, n) {
 			l.names = append(l.names, n)
