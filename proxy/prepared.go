@@ -218,7 +218,10 @@ func (s *Session) describeOn(p *place, text []byte) (*described, error) {
 		}
 		s.hold(c)
 		leg := s.tx != nil && s.tx.On(p.node) == c
-		need := backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: !leg}
+		// Without autocommit the connection would keep metadata locks. That of an XA
+		// transaction is not brought to it: servers refuse that.
+		stays := leg || pinned && s.xaOpen != nil && !s.autocommit
+		need := backend.Need{Schema: p.schema, Vars: s.vars, Autocommit: !stays}
 		st, err := c.Prepare(&need, text)
 		if err == nil && st.Schema != 0 && (st.Schema != s.gen.number || s.temporaries != nil || st.Warnings > 0) {
 			// Prepared before the last change of the schema: the node would do so

@@ -92,11 +92,7 @@ func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
 	if s.fence || s.hints.ReadFence {
 		o.Isolation = "SERIALIZABLE"
 	}
-	level, _ := s.vars.Get("transaction_isolation")
-	if o.Isolation != "" {
-		level = o.Isolation
-	}
-	o.Locking = strings.EqualFold(strings.Trim(level, "'\""), "SERIALIZABLE")
+	o.Locking = strings.EqualFold(s.level(o), "SERIALIZABLE")
 	if !o.ReadOnly && !o.ReadWrite {
 		o.ReadOnly, o.ReadWrite = s.nextAccess == "READ ONLY", s.nextAccess == "READ WRITE"
 		if s.nextAccess == "" {

@@ -30,7 +30,7 @@ func TestXAOnOneShard(t *testing.T) {
 			for _, autocommit := range []string{"1", "0"} {
 				texts := []string{
 					"DROP TABLE IF EXISTS acc", "CREATE TABLE acc(id INT PRIMARY KEY, v INT)", "SET autocommit=" + autocommit,
-					"XA START 'a','b',1", "INSERT INTO acc VALUES (630,1)", "SELECT v FROM acc WHERE id=630", "SELECT 1",
+					"XA START 'a','b',1", "INSERT INTO acc VALUES (630,1)", "PREPARE p FROM 'SELECT v FROM acc WHERE id=630'", "EXECUTE p", "SELECT v FROM acc WHERE id=630", "SELECT 1",
 					"BEGIN", "COMMIT", "ROLLBACK", "START TRANSACTION READ ONLY", "COMMIT AND CHAIN", "CREATE TABLE other(a INT)", "TRUNCATE acc",
 					"SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "LOCK TABLES acc READ",
 					"SAVEPOINT s", "INSERT INTO acc VALUES (631,1)", "ROLLBACK TO s", "RELEASE SAVEPOINT s", "RELEASE SAVEPOINT s",
