@@ -8,8 +8,8 @@ var clockFunctions = [...]string{
 	"current_time", "utc_date", "utc_time", "utc_timestamp", "unix_timestamp",
 }
 
-// readsClock tells whether a write of tables asks for the time, in its text or
-// by what columns have when they are not given (rule M5).
+// readsClock tells whether a write of tables asks for the time, in its text, by
+// what columns have when they are not given, or, as may be, in triggers (rule M5).
 func (f *found) readsClock(written ...*Table) bool {
 	for _, name := range clockFunctions {
 		if f.functions[name] {
@@ -17,6 +17,9 @@ func (f *found) readsClock(written ...*Table) bool {
 		}
 	}
 	for _, t := range written {
+		if t.Triggers {
+			return true
+		}
 		for i := range t.Columns {
 			c := &t.Columns[i]
 			if strings.Contains(strings.ToLower(c.Extra), "on update") ||

@@ -68,7 +68,7 @@ func (l *localParser) stored(first, kind string, at int) (*Plan, *mysql.Error) {
 	case first == "CREATE" && kind == "TRIGGER":
 		on, err = x.trigger()
 	case first == "CREATE" && kind == "FUNCTION":
-		err = x.pure("CREATE FUNCTION", false)
+		err = x.pure("CREATE FUNCTION", "over several shards: each would give another value")
 	case first == "DROP" && kind == "TRIGGER":
 		on = x.triggered()
 	}
@@ -126,11 +126,15 @@ func (x *storedText) trigger() (*Table, *mysql.Error) {
 		return nil, mysql.Errorf(1146, "Table '%s.%s' doesn't exist", x.db.Name, name)
 	}
 	x.body = i + 1
-	if err := x.pure("CREATE TRIGGER", t.Kind == Global); err != nil {
+	alike := ""
+	if t.Kind == Global {
+		alike = "on a global table: its copies would differ"
+	}
+	if err := x.pure("CREATE TRIGGER", alike); err != nil {
 		return nil, err
 	}
 	for i := x.body; i+2 < len(x.toks); i++ {
-		if !x.words(i, "NEW") || !x.follows(i, '.') || i+3 < len(x.toks) && !x.toks[i+3].is(x.text, '=') && !x.toks[i+3].is(x.text, ':') {
+		if !x.toks[i].ident() || !strings.EqualFold(x.toks[i].name(x.text), "NEW") || !x.follows(i, '.') || i+3 < len(x.toks) && !x.toks[i+3].is(x.text, '=') && !x.toks[i+3].is(x.text, ':') {
 			continue
 		}
 		c := t.column(strings.ToLower(x.toks[i+2].name(x.text)))
@@ -146,9 +150,9 @@ func (x *storedText) trigger() (*Table, *mysql.Error) {
 }
 
 // pure refuses a program that looks at more than its own values: other rows than
-// the shard's, or what differs between nodes and clients. alike says that it must
-// also give the same on every shard each time.
-func (x *storedText) pure(what string, alike bool) *mysql.Error {
+// the shard's, or what differs between nodes and clients. alike says why it must
+// also give the same on every shard each time; "" when it need not.
+func (x *storedText) pure(what, alike string) *mysql.Error {
 	for i := x.body; i < len(x.toks); i++ {
 		t := x.toks[i]
 		if t.is(x.text, '@') {
@@ -172,11 +176,11 @@ func (x *storedText) pure(what string, alike bool) *mysql.Error {
 		if k, ok := factOf(w); ok && (x.follows(i, '(') || k == factCurrentUser) {
 			return refuse(what + " with " + w + ", over several shards")
 		}
-		if alike {
+		if alike != "" {
 			switch w {
 			case "RAND", "UUID", "UUID_SHORT", "NOW", "SYSDATE", "CURDATE", "CURTIME", "UTC_TIMESTAMP", "UTC_DATE", "UTC_TIME", "UNIX_TIMESTAMP",
 				"CURRENT_TIMESTAMP", "CURRENT_DATE", "CURRENT_TIME", "LOCALTIME", "LOCALTIMESTAMP", "RANDOM_BYTES":
-				return refuse(what + " with " + w + " on a global table: its copies would differ")
+				return refuse(what + " with " + w + " " + alike)
 			}
 		}
 	}

@@ -57,11 +57,22 @@ func TestStoredProgramsOverShards(t *testing.T) {
 			}
 		}
 		refused(t, db, 1235, "without the hint shard", "CALL how_many()")
+
+		// What triggers read of the clock is one time for a statement's rows on all shards.
+		exec(t, db, "CREATE TABLE at(k INT PRIMARY KEY, v DATETIME(6)) /*braid key=k*/")
+		exec(t, db, "CREATE TRIGGER at_in BEFORE INSERT ON at FOR EACH ROW SET NEW.v = NOW(6)")
+		exec(t, db, "INSERT INTO at(k) VALUES (1),(2),(3),(4),(5),(6),(7),(8)")
+		if got := one(t, db, "SELECT COUNT(DISTINCT v) FROM at"); got != "1" {
+			t.Errorf("times of one INSERT: %s", got)
+		}
 		for _, c := range [][2]string{
 			{"sharding key", "CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET NEW.k = 1"},
 			{"uses tables", "CREATE TRIGGER x AFTER INSERT ON t FOR EACH ROW INSERT INTO g VALUES (NEW.k, 1)"},
 			{"uses tables", "CREATE TRIGGER x AFTER INSERT ON t FOR EACH ROW SET NEW.v = (SELECT MAX(v) FROM t)"},
 			{"uses tables", "CREATE TRIGGER x AFTER INSERT ON t FOR EACH ROW CALL how_many()"},
+			{"sharding key", "CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET `new`.`k` = 1"},
+			{"another value", "CREATE FUNCTION f() RETURNS DOUBLE NO SQL RETURN RAND()"},
+			{"another value", "CREATE FUNCTION f() RETURNS DATETIME NO SQL RETURN NOW()"},
 			{"variables", "CREATE TRIGGER x AFTER INSERT ON t FOR EACH ROW SET @a = 1"},
 			{"copies", "CREATE TRIGGER x BEFORE UPDATE ON g FOR EACH ROW SET NEW.v = UNIX_TIMESTAMP()"},
 			{"uses tables", "CREATE FUNCTION f() RETURNS INT READS SQL DATA RETURN (SELECT COUNT(*) FROM t)"},
