@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -77,5 +78,65 @@ func TestClientCompressions(t *testing.T) {
 			}
 		}
 		b.Stop()
+	}
+}
+
+// TestNodesAreReallyCompressed counts the bytes between Braid and its nodes while
+// rows go there and come back that shrink well. A MariaDB server has no zstd.
+func TestNodesAreReallyCompressed(t *testing.T) {
+	const rows, rowBytes = 40, 50_000
+	for _, flavour := range flavours {
+		for _, node := range []string{"none", "zlib", "zstd"} {
+			t.Run(fmt.Sprintf("%s/%s", flavour, node), func(t *testing.T) {
+				var relays []*e2e.Relay
+				b := braid(t, flavour, func(c *conf.Config) {
+					for i := range c.Nodes {
+						relays = append(relays, e2e.StartRelay(t, c.Nodes[i].Primary))
+						c.Nodes[i].Primary, c.Nodes[i].Compression = relays[i].Addr, node
+					}
+				})
+				db := b.Open(t)
+				run := func(text string, args ...any) {
+					t.Helper()
+					if _, err := db.ExecContext(t.Context(), text, args...); err != nil {
+						t.Fatal(err)
+					}
+				}
+				run("CREATE TABLE t(k INT PRIMARY KEY, s MEDIUMTEXT)")
+				for _, r := range relays {
+					r.Reset()
+				}
+				for k := range rows {
+					run("INSERT INTO t VALUES (?,?)", k, strings.Repeat(string(rune('a'+k%26)), rowBytes))
+				}
+				got, err := db.QueryContext(t.Context(), "SELECT k,s FROM t ORDER BY k")
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := 0
+				for ; got.Next(); n++ {
+					var k int
+					var s string
+					if err := got.Scan(&k, &s); err != nil {
+						t.Fatal(err)
+					}
+					if k != n || s != strings.Repeat(string(rune('a'+k%26)), rowBytes) {
+						t.Fatalf("row %d: k=%d, %d bytes", n, k, len(s))
+					}
+				}
+				if err := got.Err(); err != nil || n != rows {
+					t.Fatalf("%d rows, %v", n, err)
+				}
+				var in, out int64
+				for _, r := range relays {
+					traffic := r.Traffic()
+					in, out = in+traffic.FromClient.Bytes, out+traffic.ToClient.Bytes
+				}
+				const whole = rows * rowBytes
+				if compressed := node == "zlib" || node == "zstd" && flavour == servers.MySQL; compressed != (in < whole/5) || compressed != (out < whole/5) {
+					t.Errorf("%d bytes to the nodes and %d from them, for %d bytes of rows each way", in, out, whole)
+				}
+			})
+		}
 	}
 }
