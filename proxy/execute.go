@@ -266,24 +266,6 @@ func (s *Session) place(plan *router.Plan, shard int) place {
 	return place{node: s.gen.base[plan.Database].nodes[shard], schema: sh.Schema, database: plan.Database, shard: sh.Name}
 }
 
-// anyShard is where rows are read that every shard has: on a node that the
-// transaction has been to already, else on the given shard.
-func (s *Session) anyShard(plan *router.Plan, shard int) int {
-	if s.tx == nil || s.tx.Over() {
-		return shard
-	}
-	nodes := s.gen.base[plan.Database].nodes
-	if s.tx.On(nodes[shard]) != nil {
-		return shard
-	}
-	for i, n := range nodes {
-		if s.tx.On(n) != nil {
-			return i
-		}
-	}
-	return shard
-}
-
 // need is what a statement of plan wants its connection to be like at p.
 func (s *Session) need(plan *router.Plan, p *place) backend.Need {
 	leg := s.tx != nil && (!plan.NoTables || s.tx.On(p.node) != nil && s.tx.On(p.node) == s.pinned(p.node))
@@ -400,9 +382,16 @@ func (s *Session) done(c *backend.Conn, plan *router.Plan, ok *mysql.OK) {
 // runSingle runs a statement that one shard answers: its answer is relayed.
 func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) error {
 	p := s.place(plan, t.Shard)
-	for again := false; ; again = true {
+	again := false
+	var down []*backend.Node
+	for {
 		c, err := s.take(plan, &p)
 		if err != nil {
+			down = append(down, p.node)
+			if s.elsewhere(plan, t, down, err) {
+				p = s.place(plan, t.Shard)
+				continue
+			}
 			return s.failed1(plan, p.shardError(err))
 		}
 		first, err := s.send(c, plan, &p, t, ps)
@@ -417,6 +406,7 @@ func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) 
 				s.drop(c)
 				s.scrap(c)
 				s.srv.stats.retried.Add(1)
+				again = true
 				continue
 			}
 			return s.lost(c, plan, &p, err)
