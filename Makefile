@@ -86,6 +86,7 @@ long: servers bin/bench ## the sizes of the issues: sysbench, TPC-C, 50 crashes 
 	$(GO) test -count=1 -timeout 1h -v ./tests/drivers -run TestClientTest -all
 	$(GO) test -count=1 -timeout 1h -v ./tests/schema -run TestRandomWrites -writes 10000 -writes-seed 0
 	$(GO) test -race -count=1 -timeout 1h -v ./tests/session -steps 100000
+	$(GO) test -race -count=1 -timeout 1h -v ./tests/protocol -run TestStatementsLeakNowhere -rounds 50000
 	$(MAKE) fuzz FUZZTIME=10m
 	bin/bench -braid bin/braid -gate $(BENCH)
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"braid/backend"
+	"braid/internal/mysql"
 	"braid/router"
 )
 
@@ -40,4 +41,24 @@ func (s *Session) elsewhere(plan *router.Plan, t *router.Target, down []*backend
 	}
 	t.Shard = i
 	return true
+}
+
+// describeAny lets the first of the shards whose node can be reached prepare a text.
+func (s *Session) describeAny(plan *router.Plan, shards router.ShardSet, text []byte) (d *described, err error) {
+	var down []*backend.Node
+	for shard := range shards.Each() {
+		p := s.place(plan, shard)
+		if p.node == nil {
+			return nil, mysql.Errorf(1105, "no node can be used: every database's schema is unread; see the log")
+		}
+		if slices.Contains(down, p.node) {
+			continue
+		}
+		var u *backend.Unreachable
+		if d, err = s.describeOn(&p, text); !errors.As(err, &u) {
+			return d, err
+		}
+		down = append(down, p.node)
+	}
+	return nil, err
 }

@@ -155,18 +155,14 @@ func (s *Session) describe(ps *prepared) (*described, error) {
 	if plan.Load != nil {
 		return nil, mysql.Errorf(1295, "This command is not supported in the prepared statement protocol yet")
 	}
-	text, shard := plan.Describe(q)
+	text, shards := plan.Describe(q)
 	if len(plan.System) > 0 {
 		text = q.Text
 	}
 	if plan.Temporary {
-		shard = router.TemporaryShard
+		shards = router.OneShard(router.TemporaryShard+1, router.TemporaryShard)
 	}
-	p := s.place(plan, shard)
-	if p.node == nil {
-		return nil, mysql.Errorf(1105, "no node can be used: every database's schema is unread; see the log")
-	}
-	d, err := s.describeOn(&p, text)
+	d, err := s.describeAny(plan, shards, text)
 	var e *mysql.Error
 	if plan.Temporary && errors.As(err, &e) && e.Code == gomysql.ER_NO_SUCH_TABLE {
 		err = temporaryRefused("together with rows of other shards")

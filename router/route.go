@@ -32,20 +32,20 @@ func (p *Plan) Bind(q *Query, r *Route) error {
 }
 
 // Describe gives a text whose columns and parameters are those that the client
-// sees, and a shard that can prepare it. The text lives as the query's, or on
-// its own. It is for plans that are not local and not refused.
-func (p *Plan) Describe(q *Query) (text []byte, shard int) {
+// sees, and the shards of which each can prepare it. The text lives as the query's,
+// or on its own. It is for plans that are not local and not refused.
+func (p *Plan) Describe(q *Query) (text []byte, shards ShardSet) {
 	if p.body == nil {
-		return q.Text, 0
+		return q.Text, OneShard(1, 0)
 	}
 	t, shards := p.body.describe()
 	if t == nil {
-		return q.Text, shards.First()
+		return q.Text, shards
 	}
 	var r Route
 	w := writer{q: q, r: &r}
 	w.template(t)
-	return r.buf, shards.First()
+	return r.buf, shards
 }
 
 func (b *readBody) describe() (template, ShardSet) {

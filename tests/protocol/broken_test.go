@@ -10,6 +10,7 @@ import (
 	"braid/internal/mysql"
 	"braid/tests/e2e"
 	"braid/tests/servers"
+	"braid/tests/wire"
 )
 
 const (
@@ -98,6 +99,60 @@ func TestAShardIsLostAmidRows(t *testing.T) {
 			}
 		}
 		b.Stop()
+	}
+}
+
+// TestReadsOfAnyShardWithANodeDown: what every shard can answer is answered while a
+// node is down, whichever shard's turn it would be; and what is for the shards of
+// the other node can be prepared there.
+func TestReadsOfAnyShardWithANodeDown(t *testing.T) {
+	b := braid(t, servers.MariaDB, nil)
+	c := connect(t, b.Wire())
+	query(t, c, "CREATE TABLE g(k INT PRIMARY KEY)")
+	query(t, c, "INSERT INTO g VALUES (1),(2)")
+	query(t, c, "CREATE TABLE t(k INT PRIMARY KEY)")
+	query(t, c, "INSERT INTO t VALUES (1),(2),(3),(4),(5),(6),(7),(8),(9),(10),(11),(12)")
+	for i, node := range b.Nodes {
+		var clients []*wire.Conn
+		for range len(b.Shards()) { // connection ids choose the shard
+			clients = append(clients, connect(t, b.Wire()))
+		}
+		node.Kill9()
+		for n, c := range clients {
+			for text, want := range map[string]string{"SELECT 1+1": "2", "SELECT COUNT(*) FROM g": "2", "SELECT DATABASE()": "shop"} {
+				what := fmt.Sprintf("node %d, client %d, %s", i, n, text)
+				r, err := c.Query(text)
+				if err != nil || r[0].Err != nil || string(r[0].Rows[0][0]) != want {
+					t.Errorf("%s: %v %v", what, r, err)
+				}
+				s, err := c.Prepare(text)
+				if err != nil {
+					t.Errorf("%s prepared: %v", what, err)
+					continue
+				}
+				if r, err := s.Execute(); err != nil || r[0].Err != nil || len(r[0].Rows) != 1 {
+					t.Errorf("%s prepared: %v %v", what, r, err)
+				}
+			}
+		}
+		s, err := clients[0].Prepare("SELECT k FROM t WHERE k=?")
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for k := int64(1); k <= 12; k++ {
+			if r, err := s.Execute(wire.Int(k)); err == nil && r[0].Err == nil {
+				found += len(r[0].Rows)
+			} else if code(err) != 1105 {
+				t.Errorf("node %d, k=%d: %v", i, k, err)
+			}
+		}
+		if found == 0 || found == 12 {
+			t.Errorf("node %d: %d of 12 rows were found by key", i, found)
+		}
+		if err := node.Restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
