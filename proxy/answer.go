@@ -176,6 +176,7 @@ type place struct {
 	schema   string // physical
 	database string // logical
 	shard    string
+	views    map[string]router.GatherView // of a statement over copies: Gather.Views
 }
 
 // shardError adds the shard to an error that is not MySQL's own.

@@ -46,7 +46,7 @@ type gathering struct {
 func (s *Session) gathering(plan *router.Plan, ps *execution) gathering {
 	g := gathering{s: s, plan: plan, ps: ps, g: s.route.Gather, db: s.gen.topology.Databases[plan.Database]}
 	g.p = s.place(plan, 0)
-	g.p.schema, g.p.database = scratchSchema, plan.Database
+	g.p.schema, g.p.database, g.p.views = scratchSchema, plan.Database, g.g.Views
 	return g
 }
 
@@ -69,6 +69,9 @@ func (g *gathering) connect(ctx context.Context) error {
 func (s *Session) runGather(plan *router.Plan, ps *execution) error {
 	own := s.gathering(plan, ps)
 	g := &own
+	if want := g.g.Collation; want != "" && want != s.collation() {
+		return s.failed1(plan, mysql.Errorf(1235, "This version of Braid doesn't yet support 'views with texts where the rows of several shards have to meet, under another collation_connection than they were made (%s)'", want))
+	}
 	if s.tx == nil {
 		s.beginTx(backend.TxOptions{ReadOnly: true, Isolation: "REPEATABLE-READ"})
 		s.ownTx = true

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"errors"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -218,29 +217,42 @@ func (s *Session) copyRows(c *backend.Conn) (end []byte, rows uint64, err error)
 }
 
 // renameSchema replaces the physical schema in a column definition by the
-// database's name, and a gathered copy's name by its table's. The result is valid
-// until the next call.
+// database's name, and of a gathered statement a copy's name by its table's and
+// what a derived table shows by what the view in its place does. The result is
+// valid until the next call.
 func (s *Session) renameSchema(def []byte, p *place) []byte {
-	// catalog "def", then the schema
+	// catalog "def", then the schema, the table and the original table
 	if len(def) < 5 || def[0] != 3 {
 		return def
 	}
-	name, _, n := mysql.LenEncString(def[4:])
-	if n == 0 || !bytes.Equal(name, []byte(p.schema)) {
+	schema, _, n := mysql.LenEncString(def[4:])
+	if n == 0 {
 		return def
 	}
-	s.def = append(s.def[:0], def[:4]...)
-	s.def = mysql.AppendLenEncString(s.def, p.database)
 	rest := def[4+n:]
-	if p.schema == scratchSchema {
-		table, _, n := mysql.LenEncString(rest)
-		original, _, m := mysql.LenEncString(rest[max(n, 0):])
-		if n > 0 && m > 0 {
-			s.def = mysql.AppendLenEncString(s.def, table)
-			s.def = mysql.AppendLenEncString(s.def, router.CopiedName(string(original)))
-			rest = rest[n+m:]
-		}
+	derived := len(schema) == 0 && len(p.views) > 0
+	if !derived && string(schema) != p.schema {
+		return def
 	}
+	if p.schema != scratchSchema {
+		s.def = append(mysql.AppendLenEncString(append(s.def[:0], def[:4]...), p.database), rest...)
+		return s.def
+	}
+	table, _, n := mysql.LenEncString(rest)
+	original, _, m := mysql.LenEncString(rest[max(n, 0):])
+	if n == 0 || m == 0 {
+		return def
+	}
+	renamed := router.CopiedName(string(original))
+	switch view, ok := p.views[string(table)]; {
+	case !ok && derived:
+		return def
+	case ok && (!derived || view.Held):
+		renamed = view.Name // the rows were in a table of the server's own
+	}
+	s.def = mysql.AppendLenEncString(append(s.def[:0], def[:4]...), p.database)
+	s.def = mysql.AppendLenEncString(mysql.AppendLenEncString(s.def, table), renamed)
+	rest = rest[n+m:]
 	s.def = append(s.def, rest...)
 	return s.def
 }

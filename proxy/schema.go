@@ -102,12 +102,12 @@ func readShard(ctx context.Context, node *backend.Node, schema string) (router.S
 	for _, r := range rows {
 		tables[string(r[0])] = &router.TableInfo{Name: string(r[0]), View: strings.HasSuffix(string(r[1]), "VIEW"), Snapshots: string(r[2]) == "InnoDB"}
 	}
-	if rows, err = c.Query("SELECT TABLE_NAME, VIEW_DEFINITION FROM information_schema.VIEWS WHERE TABLE_SCHEMA="+lit, tablesMax); err != nil {
+	if rows, err = c.Query("SELECT TABLE_NAME, VIEW_DEFINITION, COLLATION_CONNECTION FROM information_schema.VIEWS WHERE TABLE_SCHEMA="+lit, tablesMax); err != nil {
 		return nil, def, false, err
 	}
 	for _, r := range rows {
 		if t := tables[string(r[0])]; t != nil {
-			t.Definition = string(r[1])
+			t.Definition, t.Collation = string(r[1]), string(r[2])
 		}
 	}
 	rows, err = c.Query("SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, ORDINAL_POSITION FROM information_schema.COLUMNS WHERE TABLE_SCHEMA="+lit+" ORDER BY TABLE_NAME, ORDINAL_POSITION", tablesMax)

@@ -117,6 +117,15 @@ func (s *Session) plainString(value string) (string, bool) {
 	return textLiteral(string(hex), s.connection, unquote(collation)), true
 }
 
+// collation is the session's collation_connection.
+func (s *Session) collation() string {
+	if v, set := s.vars.Get("collation_connection"); set {
+		return unquote(v)
+	}
+	_, collation, _ := strings.Cut(s.namesText(), " COLLATE ")
+	return unquote(collation)
+}
+
 // namesText is the value of the session's SET NAMES.
 func (s *Session) namesText() string {
 	v, _ := s.vars.Get(backend.Names)

@@ -15,7 +15,9 @@ type TableInfo struct {
 	View bool
 	// Definition is a view's SELECT, as the node prints it; "" when it may not be read.
 	Definition string
-	Columns    []Column // in order of position
+	// Collation is collation_connection of the session that made a view.
+	Collation string
+	Columns   []Column // in order of position
 
 	indexes []index
 	foreign []foreignKey
@@ -229,7 +231,7 @@ func (b *builder) table(name string, busy map[string]bool) error {
 
 // newTable is a table as a node describes it, wherever its rows are.
 func newTable(info TableInfo) *Table {
-	t := &Table{Name: info.Name, View: info.View, Snapshots: info.Snapshots, Columns: info.Columns, AutoIncrement: -1, byName: map[string]int{}}
+	t := &Table{Name: info.Name, View: info.View, Definition: info.Definition, Collation: info.Collation, Snapshots: info.Snapshots, Columns: info.Columns, AutoIncrement: -1, byName: map[string]int{}}
 	for i := range t.Columns {
 		t.byName[strings.ToLower(t.Columns[i].Name)] = i
 		if hasWord(strings.ToLower(t.Columns[i].Extra), "auto_increment") {

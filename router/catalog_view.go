@@ -29,7 +29,7 @@ func (b *builder) view(info TableInfo, on []int, busy map[string]bool) (Placemen
 	p := Placement{Kind: Global}
 	for _, n := range names {
 		name := b.db.fold(n.Name.O)
-		if _, ok := b.infos[name]; !ok || !b.ours(n.Schema.O) {
+		if _, ok := b.infos[name]; !ok || !b.db.ours(n.Schema.O) {
 			return Placement{}, b.fail(info.Name, "is a view of %s.%s, which is no table of this database: %s", n.Schema.O, n.Name.O, advice)
 		}
 		if err := b.table(name, busy); err != nil {
@@ -51,17 +51,4 @@ func (b *builder) view(info TableInfo, on []int, busy map[string]bool) (Placemen
 		p = Placement{Kind: Single, Shard: on[0]}
 	}
 	return p, nil
-}
-
-// ours tells whether a schema in a view's definition is a shard's own.
-func (b *builder) ours(schema string) bool {
-	if schema == "" {
-		return true
-	}
-	for _, s := range b.db.Shards {
-		if s.Schema == schema {
-			return true
-		}
-	}
-	return false
 }

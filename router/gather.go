@@ -2,6 +2,7 @@ package router
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -23,6 +24,13 @@ type Gather struct {
 	// (a table that is written and read in a subquery, on MySQL).
 	Writes bool
 	Ask    []byte
+	// Views are the views that stand in Text as derived tables, by what the
+	// outermost FROM calls them, where the server describes a derived table's
+	// columns otherwise than a view's.
+	Views map[string]GatherView
+	// Collation is the collation_connection under which texts in views' definitions
+	// are what they are in the views; "": under any.
+	Collation string
 }
 
 // String says in words what is gathered, as EXPLAIN prints it.
@@ -94,6 +102,9 @@ type gatherPlan struct {
 	text   template
 	tables []gatherSource
 	ask    bool // of a write: a shard has to be asked first
+	views  map[string]GatherView
+	// collation is Gather.Collation.
+	collation string
 }
 
 // gatherSource is one table of a gatherPlan.
@@ -131,37 +142,42 @@ func newGather(f *found, sources []source, stmt ast.StmtNode) (*gatherPlan, *mys
 	if sel, ok := stmt.(*ast.SelectStmt); ok && sel.SelectIntoOpt != nil {
 		return nil, refuse("SELECT ... INTO over several shards")
 	}
-	g := &gatherPlan{db: f.db}
+	g := &gatherPlan{db: f.db, views: map[string]GatherView{}}
 	names, every := usedNames(stmt)
-	byTable := map[*Table]*gatherSource{}
 	refs := map[*Table][]*ref{}
+	var tables []*Table
 	for _, r := range f.refs {
+		read := []*Table{r.table}
 		if r.table.View {
-			return nil, refuse("views where the rows of several shards have to meet")
+			var err *mysql.Error
+			if read, err = f.viewTables(g, r.table, names); err != nil {
+				return nil, err
+			}
+			if f.db.Flavour == MySQL && r.block == f.blocks[0] {
+				g.views[r.name] = GatherView{Name: r.table.Name, Held: holdsRows(r.table)}
+			}
 		}
 		if f.cte[strings.ToLower(r.table.Name)] {
 			return nil, refuse("a common table expression that has a table's name, where the rows of several shards have to meet")
 		}
-		refs[r.table] = append(refs[r.table], r)
-		if byTable[r.table] == nil {
-			byTable[r.table] = &gatherSource{table: r.table, copies: 1, columns: copiedColumns(r.table, names, every)}
+		for _, t := range read {
+			if refs[t] == nil {
+				tables = append(tables, t)
+			}
+			refs[t] = append(refs[t], r)
 		}
 	}
-	for _, r := range f.refs {
-		s := byTable[r.table]
-		if s == nil {
-			continue
-		}
-		byTable[r.table] = nil
+	for _, t := range tables {
+		s := gatherSource{table: t, copies: 1, columns: copiedColumns(t, names, every)}
 		if len(f.assigns) > 0 {
 			s.all = true // which rows are looked at, and how often, shows (rule G1)
 		} else {
-			f.gatherConds(s, refs[r.table], sources)
-			if len(refs[r.table]) == 1 {
-				s.where = f.pushed(r)
+			f.gatherConds(&s, refs[t], sources)
+			if len(refs[t]) == 1 && refs[t][0].table == t {
+				s.where = f.pushed(refs[t][0])
 			}
 		}
-		g.tables = append(g.tables, *s)
+		g.tables = append(g.tables, s)
 	}
 	text, err := f.gatherText(g)
 	if err != nil {
@@ -229,7 +245,8 @@ func generated(c *Column) bool {
 	return strings.Contains(e, "GENERATED") && !strings.Contains(e, "DEFAULT_GENERATED") || hasWord(e, "VIRTUAL") || hasWord(e, "PERSISTENT")
 }
 
-// gatherConds finds the shards of a table's rows: those of any of its references.
+// gatherConds finds the shards of a table's rows: those of any of its references,
+// of views too.
 func (f *found) gatherConds(s *gatherSource, refs []*ref, sources []source) {
 	if s.table.Kind != Sharded {
 		return
@@ -257,9 +274,9 @@ func (f *found) gatherConds(s *gatherSource, refs []*ref, sources []source) {
 }
 
 // gatherText is the statement over the copies: without databases in front of
-// tables, with the session's facts, and, where one temporary table cannot be
-// opened twice in a statement (MySQL, error 1137), with a copy for every
-// reference.
+// tables, with the session's facts, with views' definitions in their place, and,
+// where one temporary table cannot be opened twice in a statement (MySQL, error
+// 1137), with a copy for every reference.
 func (f *found) gatherText(g *gatherPlan) (template, *mysql.Error) {
 	f.elsewhere = true
 	edits := f.factEdits()
@@ -269,7 +286,7 @@ func (f *found) gatherText(g *gatherPlan) (template, *mysql.Error) {
 		return nil, err
 	}
 	edits = append(edits, more...)
-	if f.db.Flavour == MySQL {
+	if f.db.Flavour == MySQL || f.readsViews() {
 		copies, err := f.copyEdits(g)
 		if err != nil {
 			return nil, err
@@ -283,8 +300,12 @@ func (f *found) gatherText(g *gatherPlan) (template, *mysql.Error) {
 	return f.shape.slice(0, len(f.shape.text), all), nil
 }
 
-// copyEdits give the second and every further reference of a table a copy of
-// its own.
+// readsViews tells whether the statement names a view.
+func (f *found) readsViews() bool {
+	return slices.ContainsFunc(f.refs, func(r *ref) bool { return r.table.View })
+}
+
+// copyEdits write the references to tables as the copies need it.
 func (f *found) copyEdits(g *gatherPlan) ([]edit, *mysql.Error) {
 	s := f.shape
 	toks, tables, err := f.copyTokens()
@@ -292,22 +313,22 @@ func (f *found) copyEdits(g *gatherPlan) ([]edit, *mysql.Error) {
 		return nil, err
 	}
 	var out []edit
-	seen := map[*Table]int{}
+	c := copyNames{f: f, seen: map[*Table]int{}, apart: f.db.Flavour == MySQL}
 	for _, i := range tables {
-		t := f.db.Table(toks[i].name(s.text))
-		n := seen[t]
-		seen[t]++
-		if n == 0 {
-			continue
+		name := toks[i].name(s.text)
+		with, err := c.next(f.db.Table(name), name, i+1 < len(toks) && aliasFollows(toks[i+1], s.text))
+		if err != nil {
+			return nil, err
 		}
-		with := quoteIdent(CopyName(t, n))
-		if i+1 == len(toks) || !aliasFollows(toks[i+1], s.text) {
-			with += " AS " + quoteIdent(toks[i].name(s.text))
+		if with != "" {
+			out = append(out, edit{toks[i].start, toks[i].end, template{}.add(with)})
 		}
-		out = append(out, edit{toks[i].start, toks[i].end, template{}.add(with)})
+	}
+	if !c.apart {
+		return out, nil
 	}
 	for i := range g.tables {
-		g.tables[i].copies = max(1, seen[g.tables[i].table])
+		g.tables[i].copies = max(1, c.seen[g.tables[i].table])
 	}
 	return out, nil
 }
@@ -386,7 +407,7 @@ func aliasFollows(t token, text string) bool {
 // bind finds the rows to read and writes the texts.
 func (g *gatherPlan) bind(q *Query, r *Route) {
 	n := len(g.db.Shards)
-	out := &Gather{}
+	out := &Gather{Views: g.views, Collation: g.collation}
 	write := func(t template) ([]byte, []ParamRef) {
 		w := writer{q: q, r: r, db: g.db}
 		r.buf, r.params = nil, nil

@@ -35,6 +35,9 @@ type written struct {
 // why it cannot be.
 func (f *found) gatherWrites(verb string, writes []written, ignore bool, sources []source, stmt ast.StmtNode) (*gatherPlan, *mysql.Error) {
 	what := verb + " where the rows of several shards have to meet"
+	if f.readsViews() {
+		return nil, refuse("views in " + what)
+	}
 	g, err := newGather(f, sources, stmt)
 	if err != nil {
 		return nil, err

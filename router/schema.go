@@ -89,6 +89,11 @@ type Table struct {
 	// ones' too, as far as they are whole columns.
 	Indexes [][]int
 	View    bool
+	// Definition is a view's SELECT, as the node prints it; "" when it may not be read.
+	Definition string
+	// Collation is collation_connection of the session that made the view, which its
+	// texts have.
+	Collation string
 	// Snapshots says that its engine reads from the snapshot of a transaction.
 	Snapshots bool
 	// Temporary says that it is the session's own, on one connection.
