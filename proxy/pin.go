@@ -19,11 +19,12 @@ const (
 	pinTemporary                       // temporary tables
 	pinProgram                         // what a stored program may have left: variables, temporary tables
 	pinXA                              // an XA transaction of the client's own
+	pinWarnings                        // what it warns of behind ROLLBACK is not read yet
 )
 
 func (r pinReason) String() string {
 	var out []string
-	for bit, name := range []string{"user locks", "locked tables", "temporary tables", "a stored program ran", "an XA transaction"} {
+	for bit, name := range []string{"user locks", "locked tables", "temporary tables", "a stored program ran", "an XA transaction", "warnings"} {
 		if r&(1<<bit) != 0 {
 			out = append(out, name)
 		}

@@ -176,9 +176,11 @@ func (s *Session) rollbackWarned() []warning {
 		c := s.pins[i].conn
 		if s.pins[i].why != pinLock && !s.mariadb() && s.tx.State() == backend.TxActive && s.tx.On(c.Node()) == c {
 			legs = append(legs, c)
+			s.pins[i].why |= pinWarnings // also where all its tables are dropped: or it would go back with the transaction
 		}
 	}
 	s.rollbackOpen()
+	defer s.unpin(pinWarnings)
 	kept := s.warnings
 	s.warnings = nil
 	for _, c := range legs {
