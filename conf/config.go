@@ -122,7 +122,8 @@ type Table struct {
 	Shard     string      `toml:"shard"`     // single: where; default: the database's first shard
 	Sequence  string      `toml:"sequence"`  // "", "block" or "snowflake" for the AUTO_INCREMENT column
 	// UniqueCheck is what becomes of unique keys that do not contain the sharding
-	// key: "" refuses them, "none" accepts that each shard checks only its own rows.
+	// key: "" refuses them, "none" accepts that each shard checks only its own rows,
+	// "lock" locks their values and looks for them on all shards.
 	UniqueCheck string `toml:"unique_check"`
 }
 

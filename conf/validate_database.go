@@ -121,7 +121,7 @@ func (d *Database) checkTables(k *checker, database place) {
 			k.word(at.key("sequence"), t.Sequence, "block", "snowflake")
 		}
 		if t.UniqueCheck != "" {
-			k.word(at.key("unique_check"), t.UniqueCheck, "none")
+			k.word(at.key("unique_check"), t.UniqueCheck, "none", "lock")
 		}
 	}
 }

@@ -176,6 +176,14 @@ func (s *Session) runPlan(plan *router.Plan, q *router.Query, ps *execution) err
 	if err := s.ready(plan); err != nil {
 		return s.failErr(err)
 	}
+	if len(s.route.Unique) > 0 {
+		return s.runUnique(plan, q, ps)
+	}
+	return s.runBound(plan, q, ps)
+}
+
+// runBound carries out the route of a plan that was bound.
+func (s *Session) runBound(plan *router.Plan, q *router.Query, ps *execution) error {
 	if s.route.Steps != nil {
 		return s.runSteps(plan, ps)
 	}

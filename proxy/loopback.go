@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -57,6 +58,18 @@ func (s *Session) carryOut(text string, vars *backend.Vars) (*answered, error) {
 // carryOutQuery is carryOut of a query whose text, and nothing of the session's,
 // is filled in.
 func (s *Session) carryOutQuery(q *router.Query, vars *backend.Vars) (*answered, error) {
+	return s.captured(vars, func() error {
+		s.fillQuery(q)
+		plan, err := s.plan(q)
+		if err != nil {
+			return err
+		}
+		return s.execute(plan, q, nil)
+	})
+}
+
+// captured runs f, which answers the client, and returns the answer in its place.
+func (s *Session) captured(vars *backend.Vars, f func() error) (*answered, error) {
 	l := &loopback{bytesMax: s.gen.cfg.Proxy.GatherBytesMax}
 	client, keptVars, more, made := s.client, s.vars, s.more, s.query.Made
 	s.client.c = mysql.NewConn(l, mysql.ClientSide, 1<<30)
@@ -64,11 +77,7 @@ func (s *Session) carryOutQuery(q *router.Query, vars *backend.Vars) (*answered,
 	s.client.caps = s.caps&gomysql.CLIENT_FOUND_ROWS | gomysql.CLIENT_PROTOCOL_41 | gomysql.CLIENT_TRANSACTIONS | gomysql.CLIENT_DEPRECATE_EOF | gomysql.CLIENT_PLUGIN_AUTH
 	s.client.track = nil
 	s.vars, s.more = vars, false
-	s.fillQuery(q)
-	plan, err := s.plan(q)
-	if err == nil {
-		err = s.execute(plan, q, nil)
-	}
+	err := f()
 	if err == nil {
 		err = s.client.c.Flush()
 	}
@@ -176,8 +185,9 @@ func (s *Session) plainZone() bool {
 	return zone == "UTC" || zone == "GMT" || len(zone) > 0 && (zone[0] == '+' || zone[0] == '-')
 }
 
-// stepsSavepoint is set before a write in steps inside of the client's
-// transaction: all its steps are undone together.
+// stepsSavepoint begins the name of the savepoint that is set before a write in
+// steps inside of the open transaction: all its steps are undone together. A step
+// may itself be one, so the name has a number.
 const stepsSavepoint = "_braid_steps"
 
 // together runs f, whose statements are one to the client: in the open
@@ -196,7 +206,10 @@ func (s *Session) together(f func() error) error {
 	}
 	ctx, cancel := s.context()
 	defer cancel()
-	if err := s.tx.Savepoint(ctx, stepsSavepoint); err != nil {
+	s.stepsDepth++
+	defer func() { s.stepsDepth-- }()
+	savepoint := stepsSavepoint + strconv.Itoa(s.stepsDepth)
+	if err := s.tx.Savepoint(ctx, savepoint); err != nil {
 		return err
 	}
 	err := f()
@@ -204,12 +217,12 @@ func (s *Session) together(f func() error) error {
 		return err // a node ended the transaction
 	}
 	if err != nil {
-		if undo := s.tx.RollbackTo(ctx, stepsSavepoint); undo != nil {
+		if undo := s.tx.RollbackTo(ctx, savepoint); undo != nil {
 			s.noteEnd()
 			return undo
 		}
 	}
-	if release := s.tx.Release(ctx, stepsSavepoint); release != nil {
+	if release := s.tx.Release(ctx, savepoint); release != nil {
 		s.noteEnd()
 		return fmt.Errorf("after a write in steps: %w", errors.Join(err, release))
 	}

@@ -91,11 +91,12 @@ type Session struct {
 	executing      *prepared
 	columnsChanged bool
 	// trackedTx says that the client was told of a transaction that it began.
-	trackedTx bool
-	gathers   bool // nothing of the answer is written: what cannot be merged may be gathered
-	newIDs    bool // an INSERT may be tried again with other ids than it was given
-	again     bool // nothing of the answer is written: after a deadlock the statement may be tried again
-	ownTx     bool // the open transaction is the statement's own (autocommit)
+	trackedTx  bool
+	gathers    bool // nothing of the answer is written: what cannot be merged may be gathered
+	newIDs     bool // an INSERT may be tried again with other ids than it was given
+	again      bool // nothing of the answer is written: after a deadlock the statement may be tried again
+	ownTx      bool // the open transaction is the statement's own (autocommit)
+	stepsDepth int  // how many writes in steps are under way, one inside of the other
 	// waiting says that the transaction is there for its savepoints only: under
 	// autocommit=0 it begins, for all to see, with the first table that is used.
 	waiting bool

@@ -230,7 +230,7 @@ func (s *Session) leavesXA(plan *router.Plan) *mysql.Error {
 		return nil
 	}
 	r := &s.route
-	if r.Gather == nil && r.Steps == nil && len(r.Targets) == 1 {
+	if r.Gather == nil && r.Steps == nil && len(r.Unique) == 0 && len(r.Targets) == 1 {
 		if s.place(plan, r.Targets[0].Shard).node == s.xaOpen.p.node {
 			return nil // on the connection that the session keeps
 		}

@@ -49,6 +49,9 @@ func (a *analysis) alterable(f *found, n *ast.AlterTableStmt) *mysql.Error {
 			if name == nil && len(s.NewColumns) > 0 {
 				name = s.NewColumns[0].Name
 			}
+			if name != nil && s.Tp != ast.AlterTableDropColumn && slices.Contains(t.lockedColumns(), t.column(name.Name.L)) {
+				return refuse("ALTER TABLE of the column " + t.Name + "." + name.Name.O + " of a unique key that is locked" + lockedKeys)
+			}
 			if t.Rule != nil && name != nil {
 				for _, k := range t.Rule.Keys {
 					if t.column(name.Name.L) == k {
@@ -155,7 +158,16 @@ func (a *analysis) constrains(f *found, name *ast.TableName, cols []*ast.ColumnD
 	if err != nil || t == nil || t.Broken != "" {
 		return nil // reported by the caller, or there to be repaired
 	}
-	return enforceable(f.db, tableSite(t), f.db.Placements[f.db.fold(t.Name)].UniqueCheck, cols, constraints)
+	check := f.db.Placements[f.db.fold(t.Name)].UniqueCheck
+	if check == "lock" && t.Kind == Sharded && len(f.db.Shards) > 1 {
+		keyNames, columns := uniqueKeys(cols, constraints)
+		for i := range columns {
+			if uniqueProblem(keyNames[i], columns[i], names(t.Rule.Columns)) != "" {
+				return refuse("unique key " + keyNames[i] + " without the sharding key for the table " + t.Name + " that exists: the rows of its shards are not compared; give the key in CREATE TABLE" + lockedKeys)
+			}
+		}
+	}
+	return enforceable(f.db, tableSite(t), check, cols, constraints)
 }
 
 // undoAlter is the statement that takes an ALTER TABLE back, "" where it does more

@@ -84,7 +84,12 @@ func enforceable(db *Database, s site, check string, cols []*ast.ColumnDef, cons
 	if len(db.Shards) < 2 {
 		return nil
 	}
-	if s.kind == Sharded && check != "none" {
+	if s.kind == Sharded && check == "lock" {
+		if why := beginnings(constraints, s.key); why != "" {
+			return refuse(why)
+		}
+	}
+	if s.kind == Sharded && check == "" {
 		keyNames, columns := uniqueKeys(cols, constraints)
 		for i := range columns {
 			if why := uniqueProblem(keyNames[i], columns[i], s.key); why != "" {
@@ -98,4 +103,16 @@ func enforceable(db *Database, s site, check string, cols []*ast.ColumnDef, cons
 		}
 	}
 	return nil
+}
+
+// beginnings says which unique key without the sharding key has parts that are
+// no whole columns, whose values are not locked.
+func beginnings(constraints []*ast.Constraint, key []string) string {
+	for _, c := range constraints {
+		names, columns := uniqueKeys(nil, []*ast.Constraint{c})
+		if len(names) > 0 && len(columns[0]) < len(c.Keys) && uniqueProblem(names[0], columns[0], key) != "" {
+			return "unique key " + names[0] + " without the sharding key, of the beginning of a column or an expression" + lockedKeys
+		}
+	}
+	return ""
 }

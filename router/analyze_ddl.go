@@ -330,7 +330,7 @@ func likeable(t *Table, place Placement) (keys []int, err error) {
 		if c < 0 {
 			return nil, mysql.Errorf(1072, "Key column '%s' doesn't exist in table", k)
 		}
-		if !t.allHold(c) && place.UniqueCheck != "none" {
+		if !t.allHold(c) && place.UniqueCheck == "" {
 			return nil, refuse("CREATE TABLE ... LIKE " + t.Name + ", which has a unique key without the sharding key " + k)
 		}
 		keys = append(keys, c)

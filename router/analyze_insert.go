@@ -35,6 +35,9 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 	if f.err != nil {
 		return planned{}, f.err
 	}
+	if err := table.lockableInsert(f, stmt); err != nil {
+		return planned{}, err
+	}
 	p := &Plan{Kind: KindWrite, Verb: verb, Writer: true, Database: f.db.Name}
 	base, err2 := f.baseEdits()
 	if err2 != nil {
@@ -117,6 +120,14 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 			return planned{plan: p}, nil
 		}
 	}
+	if stmt.Select != nil && len(table.Locked) > 0 {
+		steps := a.insertFrom(f, stmt, table)
+		if steps == nil {
+			return planned{}, refuse("this form of INSERT ... SELECT into " + table.Name + lockedKeys)
+		}
+		p.Kind, p.body = KindWrite, &readBody{db: f.db, write: true, steps: steps, moves: true}
+		return planned{plan: p}, nil
+	}
 	if stmt.Select != nil {
 		made, err := a.insertSelect(f, p, stmt, target, single)
 		if refusal := (*mysql.Error)(nil); err != nil && (!errors.As(err, &refusal) || refusal.Code != 1235) {
@@ -145,6 +156,9 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 		return planned{}, err
 	}
 	p.body = body
+	if len(table.Locked) > 0 {
+		p.unique = &uniqueWrite{db: f.db, table: table, insert: body}
+	}
 	return planned{plan: p}, nil
 }
 

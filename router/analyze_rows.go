@@ -1,6 +1,7 @@
 package router
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
@@ -195,8 +196,11 @@ type insertColumns struct {
 	keys  []int // by key column: the place of its value; -1: not given
 	auto  int   // the place of the AUTO_INCREMENT column's value; -1: not given
 	ids   bool  // its ids are Braid's to give
-	added []int // columns that are not given and that Braid gives
-	pos   []int // by added column: 0 for the id, 1 + the key column, or -1 - the place in defaults
+	// The columns of unique keys that are locked, and the places of their values; -1:
+	// not given.
+	uniques, uniquePos []int
+	added              []int // columns that are not given and that Braid gives
+	pos                []int // by added column: 0 for the id, 1 + the key column, or -1 - the place in defaults
 	// Of a global table: defaults that each copy would compute for itself, of
 	// columns that are not given, and of those that are.
 	defaults []string
@@ -235,6 +239,20 @@ func (a *analysis) insertColumns(table *Table, stmt *ast.InsertStmt) (*insertCol
 		}
 		if _, _, constant := a.columnDefault(col); !constant {
 			c.added, c.pos = append(c.added, k), append(c.pos, 1+i)
+		}
+	}
+	for _, k := range table.lockedColumns() {
+		pos, err := insertPosition(table, stmt, k)
+		if err != nil {
+			return nil, err
+		}
+		c.uniques, c.uniquePos = append(c.uniques, k), append(c.uniquePos, pos)
+		if pos >= 0 || k == table.AutoIncrement || slices.Contains(table.Rule.Keys, k) {
+			continue
+		}
+		col := &table.Columns[k]
+		if _, _, constant := a.columnDefault(col); !constant || col.Default == nil && !col.Nullable && a.q.Mode&ModeStrict == 0 {
+			return nil, refuse("INSERT without a value for the unique key column " + table.Name + "." + col.Name + ", where the node would make one up" + lockedKeys)
 		}
 	}
 	return c, nil
@@ -310,51 +328,67 @@ func (a *analysis) insertRow(f *found, stmt *ast.InsertStmt, c *insertColumns, a
 		}
 		row.edits = append(row.edits, edit{where[0], where[1], template{{kind: segID, alt: alt}}})
 	}
-	for i, pos := range c.keys {
-		col := c.table.Rule.Keys[i]
-		what := "the sharding key " + c.table.Name + "." + c.table.Columns[col].Name
+	valueOf := func(col, pos int, what string) (operand, error) {
 		switch {
 		case c.ids && col == c.table.AutoIncrement:
-			row.key = append(row.key, operand{kind: operandID})
-			continue
+			return operand{kind: operandID}, nil
 		case pos < 0:
 			o, expr, constant := a.columnDefault(&c.table.Columns[col])
 			if !constant {
 				if strings.Contains(expr, `\`) {
-					return row, refuse("INSERT without a value for " + what + ", whose default is an expression")
+					return o, refuse("INSERT without a value for " + what + ", whose default is an expression")
 				}
 				row.exprs = append(row.exprs, template{}.add(expr))
 				o = operand{kind: operandComputed, hole: len(row.exprs) - 1}
 			}
-			row.key = append(row.key, o)
-			continue
+			return o, nil
 		}
 		e, where, err := value(pos)
 		if err != nil {
-			return row, err
+			return operand{}, err
 		}
-		var o operand
-		ok := false
 		if isDefault(e) {
-			expr, constant := "", false
 			if d := &c.table.Columns[col]; d.Default == nil && !d.Nullable && (a.q.Mode&ModeStrict == 0 || stmt.IgnoreErr) {
-				return row, refuse("DEFAULT as the value of " + what + " that has no default, where the node would make one up")
+				return operand{}, refuse("DEFAULT as the value of " + what + " that has no default, where the node would make one up")
 			}
-			if o, expr, constant = a.columnDefault(&c.table.Columns[col]); !constant {
+			o, expr, constant := a.columnDefault(&c.table.Columns[col])
+			if !constant {
 				row.exprs = append(row.exprs, template{}.add(expr))
 				o = operand{kind: operandComputed, hole: len(row.exprs) - 1}
 				row.edits = append(row.edits, edit{where[0], where[1], template{{kind: segComputed, n: o.hole}}})
 			}
-			ok = true
-		} else {
-			o, ok = f.operand(e, true)
+			return o, nil
 		}
-		if !ok {
-			if o, err = computed(e, where, what); err != nil {
-				return row, err
-			}
+		if o, ok := f.operand(e, true); ok {
+			return o, nil
+		}
+		o, err := computed(e, where, what)
+		if err != nil {
+			return o, err
+		}
+		return o, nil
+	}
+	for i, pos := range c.keys {
+		col := c.table.Rule.Keys[i]
+		o, err := valueOf(col, pos, "the sharding key "+c.table.Name+"."+c.table.Columns[col].Name)
+		if err != nil {
+			return row, err
 		}
 		row.key = append(row.key, o)
+	}
+	for i, col := range c.uniques {
+		if row.unique == nil {
+			row.unique = map[int]operand{}
+		}
+		if k := slices.Index(c.table.Rule.Keys, col); k >= 0 {
+			row.unique[col] = row.key[k]
+			continue
+		}
+		o, err := valueOf(col, c.uniquePos[i], "the unique key column "+c.table.Name+"."+c.table.Columns[col].Name)
+		if err != nil {
+			return row, err
+		}
+		row.unique[col] = o
 	}
 	if err := row.copiedRow(f, c, at, list); err != nil {
 		return row, err

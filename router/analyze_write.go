@@ -25,6 +25,13 @@ func (a *analysis) update(f *found, stmt *ast.UpdateStmt) (planned, error) {
 		w.sets(c)
 		moves = moves || c.ref.table.Kind == Sharded && len(f.db.Shards) > 1 && !f.q.KeyStays && slices.Contains(c.ref.table.Rule.Keys, c.col)
 	}
+	unique, refused := a.uniqueUpdate(f, b, stmt, &w)
+	if refused == nil && unique != nil && moves {
+		refused = refuse("UPDATE of the sharding key and the unique key " + unique.table.Name + "." + unique.keys[0].Name + " at once" + lockedKeys)
+	}
+	if refused != nil {
+		return planned{}, refused
+	}
 	if moves {
 		base, err := f.baseEdits()
 		if err != nil {
@@ -41,7 +48,14 @@ func (a *analysis) update(f *found, stmt *ast.UpdateStmt) (planned, error) {
 			w.writes = append(w.writes, written{ref: r, set: []int{}})
 		}
 	}
-	return a.write(f, b, &w)
+	p, err := a.write(f, b, &w)
+	if unique != nil && err == nil {
+		p.plan.unique = unique
+		if body, ok := p.plan.body.(*readBody); ok {
+			body.gather = nil
+		}
+	}
+	return p, err
 }
 
 // change is an UPDATE or DELETE: its form and what it writes to.

@@ -100,6 +100,11 @@ func BuildTables(db *Database, d *conf.Database, shards []ShardTables) error {
 		b.check(db.Tables[name], b.infos[name])
 		b.link(name)
 	}
+	for _, t := range db.Tables {
+		if t.View && t.Kind == Sharded && b.locks {
+			t.Unlockable = "it is a view, and may be of a table whose unique keys are locked"
+		}
+	}
 	return nil
 }
 
@@ -138,6 +143,7 @@ type builder struct {
 	infos map[string]TableInfo
 	on    map[string][]int // the shards that have the table
 	owner []uint16
+	locks bool // a table has unique keys that are locked
 }
 
 // fold is a table's name as Tables is keyed.

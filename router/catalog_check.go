@@ -29,7 +29,11 @@ func (b *builder) check(t *Table, info TableInfo) {
 	if t == nil || t.Broken != "" || len(b.db.Shards) < 2 {
 		return
 	}
-	if t.Kind == Sharded && b.db.Placements[b.db.fold(t.Name)].UniqueCheck != "none" {
+	check := b.db.Placements[b.db.fold(t.Name)].UniqueCheck
+	if t.Kind == Sharded && check == "lock" && !t.View {
+		b.lockKeys(t, info)
+	}
+	if t.Kind == Sharded && check == "" {
 		key := names(t.Rule.Columns)
 		for _, k := range info.indexes {
 			if !k.unique {
@@ -66,7 +70,7 @@ func names(columns []Column) []string {
 func uniqueProblem(name string, columns, key []string) string {
 	for _, k := range key {
 		if !slices.ContainsFunc(columns, func(c string) bool { return strings.EqualFold(c, k) }) {
-			return fmt.Sprintf("unique key %s without the sharding key column %s: a shard cannot see the rows of the others; add %s to the key, shard by another column, or set unique_check = \"none\" for the table", name, k, k)
+			return fmt.Sprintf("unique key %s without the sharding key column %s: a shard cannot see the rows of the others; add %s to the key, shard by another column, or set unique_check for the table", name, k, k)
 		}
 	}
 	return ""

@@ -81,7 +81,7 @@ func (h *Hints) placement(word string) bool {
 		p.Function = value
 	case key == "colocated" && value != "":
 		p.Colocated = value
-	case key == "unique_check" && value == "none":
+	case key == "unique_check" && (value == "none" || value == "lock"):
 		p.UniqueCheck = value
 	case key == "sequence" && (value == "block" || value == "snowflake"):
 		p.Sequence = value

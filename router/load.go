@@ -48,6 +48,9 @@ func (r *Router) planLoad(q *Query, toks []token) (*Plan, error) {
 	if err := l.head(r, x); err != nil {
 		return nil, err
 	}
+	if x.Table != nil && (len(x.Table.Locked) > 0 || x.Table.Unlockable != "") {
+		return nil, refuse("LOAD DATA into " + x.Table.Name + ", which has unique keys that are locked" + lockedKeys)
+	}
 	if err := l.format(x); err != nil {
 		return nil, err
 	}

@@ -88,6 +88,8 @@ type Plan struct {
 	// Before Bind, Facts.System has what stands for each.
 	System []string
 
+	unique *uniqueWrite // what it writes into unique keys that are locked; nil: nothing
+
 	body planBody // what Bind works on; router's own
 }
 

@@ -15,7 +15,7 @@ import (
 func (p *Plan) Bind(q *Query, r *Route) error {
 	r.Targets, r.buf, r.params = r.Targets[:0], r.buf[:0], r.params[:0]
 	r.Merge, r.Limit, r.Any, r.Described = nil, merge.Limit{}, false, false
-	r.Gather, r.Steps, r.FirstID = nil, nil, 0
+	r.Gather, r.Steps, r.FirstID, r.Unique = nil, nil, 0, nil
 	r.pages, r.paged = nil, false
 	if p.Err != nil {
 		return p.Err
@@ -28,7 +28,10 @@ func (p *Plan) Bind(q *Query, r *Route) error {
 			return refuse("the hint shard or scatter on " + p.Verb)
 		}
 	}
-	return p.body.bind(p, q, r)
+	if err := p.body.bind(p, q, r); err != nil || p.unique == nil {
+		return err
+	}
+	return p.unique.bind(q, r)
 }
 
 // Describe gives a text whose columns and parameters are those that the client

@@ -24,11 +24,13 @@ type insertBody struct {
 
 // insertRow is one row; the only one stands for all of a folded VALUES list.
 type insertRow struct {
-	key   []operand
-	auto  *operand   // the value given for the AUTO_INCREMENT column; nil: none
-	exprs []template // values that a node makes
-	first int        // the place of the first of them among the statement's
-	text  template   // with its parentheses
+	key []operand
+	// unique are the values for columns of unique keys that are locked, by column.
+	unique map[int]operand
+	auto   *operand   // the value given for the AUTO_INCREMENT column; nil: none
+	exprs  []template // values that a node makes
+	first  int        // the place of the first of them among the statement's
+	text   template   // with its parentheses
 }
 
 // number is how many rows the statement has.
@@ -134,7 +136,7 @@ func (b *insertBody) bind(p *Plan, q *Query, r *Route) error {
 	if !one && p.Rows && b.ignore {
 		return refuse("RETURNING of an INSERT IGNORE over several shards") // which rows are missing is not known
 	}
-	if (!one && !b.copies) || made {
+	if (!one && !b.copies) || made || q.Row > 0 && n > 1 {
 		return b.write(q, r, set, folded)
 	}
 	text := q.Text
@@ -213,8 +215,11 @@ func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error 
 		first, last  int
 	}
 	n, _ := b.number(q)
-	if q.ByRow {
+	if q.ByRow || q.Row > 0 {
 		for i := range n {
+			if q.Row > 0 && i != q.Row-1 {
+				continue
+			}
 			at := len(r.buf)
 			params := len(r.params)
 			w.template(b.prefix)

@@ -49,7 +49,7 @@ type Placement struct {
 
 	Function    string // Sharded: "hash", "mod", "range" or "list"; "" where Colocated says it
 	Colocated   string // Sharded: the table whose rule it has
-	UniqueCheck string // "none": unique keys without the sharding key are accepted
+	UniqueCheck string // what unique keys without the sharding key are: "none" accepted, "lock" locked
 	Sequence    string // "block", "snowflake" or "" (what fits)
 
 	// Remembered says that no configuration names the table; Unfit why its rule
@@ -116,7 +116,12 @@ type Table struct {
 	// Unchecked are the constraints that no shard can enforce for the whole
 	// table, each with the reason.
 	Unchecked []string
-	byName    map[string]int // lower-cased column name -> index
+	// Locked are the unique keys whose values are locked and looked for on all
+	// shards; Unlockable says why no statement may write values into the table: of one
+	// of them they cannot be.
+	Locked     []UniqueKey
+	Unlockable string
+	byName     map[string]int // lower-cased column name -> index
 }
 
 // Column is a column as information_schema.COLUMNS describes it.

@@ -80,6 +80,8 @@ type Query struct {
 	// ByRow makes each row of an INSERT on several shards a target of its own, in
 	// the statement's order.
 	ByRow bool
+	// Row, counted from 1, binds that row of an INSERT alone, as with ByRow; 0: all.
+	Row int
 	// Made is what Plan.Needs asked for; nil when it asked for nothing. It is of
 	// one execution.
 	Made *Made
@@ -172,6 +174,9 @@ type Route struct {
 	Steps *Steps
 	// FirstID is the first id that Braid gave to a row of an INSERT; 0: none.
 	FirstID uint64
+	// Unique are the values that the statement writes into unique keys whose values
+	// are locked.
+	Unique []UniqueValue
 
 	pages *paged // how shards of one node can be read in pages; nil: they cannot
 	paged bool   // they are
