@@ -11,11 +11,11 @@ import (
 // afterwards notes what the session remembers of a statement that went well,
 // asking the connection while it is still ours (rule D7).
 func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *relayed) error {
-	s.newWarnings(nil, !plan.NoTables || r.ok.Warnings > 0)
+	s.newWarnings(nil, !plan.NoTables || plan.Handler != nil || r.ok.Warnings > 0)
 	switch {
 	case !r.set:
 		s.wrote(plan, &r.ok)
-	case plan.Verb == "INSERT", plan.Verb == "REPLACE", plan.Verb == "DELETE":
+	case plan.Verb == "INSERT", plan.Verb == "REPLACE", plan.Verb == "DELETE", plan.Handler != nil:
 		s.facts.RowCount = -1
 	default:
 		s.facts.RowCount, s.facts.FoundRows = -1, r.rows

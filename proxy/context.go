@@ -36,7 +36,7 @@ func (s *Session) fresh(collation uint16) {
 	s.nextLevel, s.nextAccess, s.fence = "", "", false
 	s.setOwn(nil)
 	s.warnings, s.warned, s.errored = nil, 0, 0
-	s.facts = router.Facts{ConnectionID: s.id, User: s.user + "@" + s.host, CurrentUser: s.user + "@%", Version: s.version(), LockOwners: s.srv.lockOwners}
+	s.facts = router.Facts{ConnectionID: s.id, User: s.user + "@" + s.host, CurrentUser: s.user + "@%", Version: s.version(), LockOwners: s.srv.lockOwners, Handler: s.openHandler}
 	s.closeStatements()
 	colls := s.collations()
 	c, ok := colls.ByID(collation)

@@ -131,6 +131,12 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 			return s.failErr(err)
 		}
 	}
+	if len(s.handlers) > 0 && (plan.DDL != nil || plan.Maintenance) {
+		defer s.askHandlers() // servers close those of the tables that it names
+	}
+	if plan.Handler != nil {
+		return s.handler(plan, q)
+	}
 	if plan.DDL != nil && plan.DDL.Temporary {
 		return s.temporaryDDL(plan, q, ps)
 	}
@@ -289,9 +295,9 @@ func (s *Session) take(plan *router.Plan, p *place) (*backend.Conn, error) {
 	if err := s.lockedHere(plan, p); err != nil {
 		return nil, err
 	}
-	if plan.Locks && s.tx != nil && s.tx.State() == backend.TxActive && s.pinned(p.node) == nil {
+	if why := keeps(plan); why != 0 && s.tx != nil && s.tx.State() == backend.TxActive && s.pinned(p.node) == nil {
 		if c := s.tx.On(p.node); c != nil {
-			s.pin(c, pinLock) // or there would be another connection to keep to this node
+			s.pin(c, why) // or there would be another connection to keep to this node
 		}
 	}
 	foundRows := s.caps&gomysql.CLIENT_FOUND_ROWS != 0
@@ -428,6 +434,9 @@ func (s *Session) runSingle(plan *router.Plan, t *router.Target, ps *execution) 
 		}
 		if plan.Locks {
 			s.noteLocks(c, ps)
+		}
+		if plan.Handler != nil {
+			s.noteHandler(c, plan.Handler, t.Shard, r.err)
 		}
 		if r.err != nil {
 			return s.answerError(c, plan, &p, r.err)

@@ -20,11 +20,12 @@ const (
 	pinProgram                         // what a stored program may have left: variables, temporary tables
 	pinXA                              // an XA transaction of the client's own
 	pinWarnings                        // what it warns of behind ROLLBACK is not read yet
+	pinHandler                         // tables that HANDLER has open
 )
 
 func (r pinReason) String() string {
 	var out []string
-	for bit, name := range []string{"user locks", "locked tables", "temporary tables", "a stored program ran", "an XA transaction", "warnings"} {
+	for bit, name := range []string{"user locks", "locked tables", "temporary tables", "a stored program ran", "an XA transaction", "warnings", "open handlers"} {
 		if r&(1<<bit) != 0 {
 			out = append(out, name)
 		}
@@ -40,6 +41,18 @@ type pin struct {
 	// stale says that it was pinned for temporary tables: statements prepared there
 	// may know columns of tables that are gone, so that nobody gets it again.
 	stale bool
+}
+
+// keeps is why the connection of a statement that uses no tables is one to keep
+// to its node, whatever comes of it; 0: it is not.
+func keeps(plan *router.Plan) pinReason {
+	switch {
+	case plan.Locks:
+		return pinLock
+	case plan.Handler != nil && plan.Handler.Verb == router.HandlerOpen:
+		return pinHandler
+	}
+	return 0
 }
 
 // pinned returns the connection that the session keeps to a node, nil for none.
@@ -118,7 +131,7 @@ func (s *Session) unpinAll() {
 		p.conn.SetDeadline(time.Time{})
 		p.conn.Release()
 	}
-	s.pins, s.temporaries, s.userLocks, s.xaOpen = nil, nil, userLocks{}, nil
+	s.pins, s.temporaries, s.userLocks, s.xaOpen, s.handlers = nil, nil, userLocks{}, nil, nil
 	s.notePins()
 }
 
@@ -188,7 +201,7 @@ func (s *Session) scrap(c *backend.Conn) {
 
 // pinLostError is what a client is told before its connection is closed.
 func pinLostError(err error) *mysql.Error {
-	return mysql.Errorf(2013, "Lost connection to a node that held temporary tables or locks of this session: %v", err)
+	return mysql.Errorf(2013, "Lost connection to a node that held temporary tables, locks or handlers of this session: %v", err)
 }
 
 // lockOwners are the sessions that keep connections for their user locks.

@@ -69,6 +69,7 @@ type Session struct {
 	pins        []pin
 	userLocks   userLocks
 	temporaries *temporaries // nil: the session has no temporary tables
+	handlers    []handler    // what it has open by HANDLER
 	found       uint64       // FOUND_ROWS() of the shards read so far
 	doomed      bool         // what a node held for the session was lost: its client is closed
 

@@ -106,7 +106,9 @@ func (l *localParser) refused(first string) (*Plan, bool, error) {
 	switch first {
 	case "CHECK", "CHECKSUM", "FLUSH":
 		return l.lookAfter(first)
-	case "HANDLER", "GRANT", "REVOKE", "RESET", "PURGE", "CHANGE", "INSTALL", "UNINSTALL", "BINLOG",
+	case "HANDLER":
+		return l.handler()
+	case "GRANT", "REVOKE", "RESET", "PURGE", "CHANGE", "INSTALL", "UNINSTALL", "BINLOG",
 		"SHUTDOWN", "RESTART", "CLONE", "IMPORT", "CACHE", "STOP", "SIGNAL", "RESIGNAL", "GET", "HELP":
 		return nil, true, refuse(first)
 	case "CREATE", "DROP", "ALTER":

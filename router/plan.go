@@ -19,6 +19,7 @@ type Plan struct {
 	Err      *mysql.Error // KindRefuse
 	Local    *Local       // KindLocal
 	Load     *Load        // LOAD DATA LOCAL: run by the proxy without Bind
+	Handler  *Handler     // HANDLER: KindSingle
 	DDL      *DDL         // KindBroadcast or KindSingle, for statements that change the schema
 
 	Verb string // "SELECT", "INSERT", "UPDATE", ... for metrics and for ROW_COUNT()
@@ -267,6 +268,8 @@ type Facts struct {
 	// LockOwners tells whose the backend connections are on which user locks are
 	// held, so that IS_USED_LOCK() answers in clients' connection ids. Nil: nobody's.
 	LockOwners func() []LockOwner
+	// Handler finds what the session has open by HANDLER under an alias. Nil: nothing.
+	Handler func(alias string) (h OpenHandler, open bool)
 }
 
 // LockOwner is a session that may hold user locks, by the ids of its own
