@@ -13,6 +13,7 @@ type client struct {
 	c     *mysql.Conn
 	caps  uint32
 	chars charsetInfo
+	bare  bool   // column definitions are left out (resultset_metadata=NONE)
 	track []byte // session-track data for the next OK
 }
 
@@ -46,11 +47,35 @@ func (cl *client) columnsEnd(status uint16) error {
 	return cl.c.WritePacket(cl.c.Scratch)
 }
 
+// optionalMetadata is CLIENT_OPTIONAL_RESULTSET_METADATA: behind every count of columns
+// the client is told whether their definitions follow.
+const optionalMetadata = 1 << 25
+
+// defined appends whether column definitions follow, where the client wants to be told.
+func (cl *client) defined(b []byte) []byte {
+	switch {
+	case cl.caps&optionalMetadata == 0:
+		return b
+	case cl.bare:
+		return append(b, 0)
+	}
+	return append(b, 1)
+}
+
+// columnCount begins a result set; behind it come n definitions, unless the client
+// wants none.
+func (cl *client) columnCount(n uint64) error {
+	cl.c.Scratch = cl.defined(mysql.AppendLenEncInt(cl.c.Scratch[:0], n))
+	return cl.c.WritePacket(cl.c.Scratch)
+}
+
 // columns announces a result set.
 func (cl *client) columns(cols []mysql.Column, status uint16) error {
-	cl.c.Scratch = mysql.AppendLenEncInt(cl.c.Scratch[:0], uint64(len(cols)))
-	if err := cl.c.WritePacket(cl.c.Scratch); err != nil {
+	if err := cl.columnCount(uint64(len(cols))); err != nil {
 		return err
+	}
+	if cl.bare {
+		cols = nil
 	}
 	for i := range cols {
 		cl.c.Scratch = mysql.AppendColumn(cl.c.Scratch[:0], &cols[i])

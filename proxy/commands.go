@@ -54,6 +54,10 @@ func (s *Session) comFieldList(payload []byte) error {
 			var b [8]byte
 			return s.c.WritePacket(mysql.AppendEOF(b[:0], s.status(0), 0))
 		}
+		if s.bare {
+			first, err = c.ReadPacket()
+			continue
+		}
 		if err := s.c.WritePacket(s.renameSchema(first, &p)); err != nil {
 			s.drop(c)
 			s.scrap(c)
@@ -187,7 +191,7 @@ func (s *Session) serverOptions() mysql.ServerOptions {
 	o := s.gen.edge.options()
 	o.Capabilities = mysql.ServerCapabilities | gomysql.CLIENT_IGNORE_SPACE | gomysql.CLIENT_LOCAL_FILES
 	if !s.mariadb() {
-		o.Capabilities |= gomysql.CLIENT_QUERY_ATTRIBUTES
+		o.Capabilities |= gomysql.CLIENT_QUERY_ATTRIBUTES | optionalMetadata
 	}
 	if b := s.gen.anyBase(""); b != nil {
 		if info := b.nodes[0].Info(); info != nil {

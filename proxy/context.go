@@ -33,7 +33,7 @@ func (s *Session) begin(login *mysql.Login) {
 // rest what the configuration and the first node say.
 func (s *Session) fresh(collation uint16) {
 	s.autocommit, s.readOnly, s.isolationSet = true, false, false
-	s.nextLevel, s.nextAccess, s.fence = "", "", false
+	s.nextLevel, s.nextAccess, s.fence, s.bare = "", "", false, false
 	s.setOwn(nil)
 	s.warnings, s.warned, s.errored = nil, 0, 0
 	s.facts = router.Facts{ConnectionID: s.id, User: s.user + "@" + s.host, CurrentUser: s.user + "@%", Version: s.version(), LockOwners: s.srv.lockOwners, Handler: s.openHandler}

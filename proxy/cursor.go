@@ -69,6 +69,9 @@ func (s *Session) announceCursor(ps *prepared, kept *mysql.Conn) error {
 	if err := s.c.WritePacket(head); err != nil {
 		return err
 	}
+	if s.bare {
+		n = 0 // they were left out when it was written
+	}
 	for range n {
 		def, err := kept.ReadPacket()
 		if err != nil {

@@ -84,7 +84,7 @@ func (s *Session) fillQuery(q *router.Query) {
 	q.Hints = router.ReadHints(q.Text, s.mode, s.charset)
 	s.hints = q.Hints
 	s.hintDeadline()
-	s.facts.Warnings, s.facts.Errors, s.facts.Autocommit, s.facts.ReadFence = s.warned, s.errored, s.autocommit, s.fence
+	s.facts.Warnings, s.facts.Errors, s.facts.Autocommit, s.facts.ReadFence, s.facts.Bare = s.warned, s.errored, s.autocommit, s.fence, s.bare
 	q.Database, q.Mode, q.Charset, q.Connection, q.Facts = s.database, s.mode, s.charset, s.connection, &s.facts
 }
 

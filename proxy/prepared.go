@@ -92,7 +92,7 @@ func (s *Session) comPrepare(textBytes []byte) error {
 	head = binary.LittleEndian.AppendUint16(head, uint16(len(d.columns)))
 	head = binary.LittleEndian.AppendUint16(head, uint16(len(d.params)))
 	head = append(head, 0)
-	head = binary.LittleEndian.AppendUint16(head, uint16(len(d.warnings)))
+	head = s.defined(binary.LittleEndian.AppendUint16(head, uint16(len(d.warnings))))
 	if err := s.c.WritePacket(head); err != nil {
 		return err
 	}
@@ -100,6 +100,9 @@ func (s *Session) comPrepare(textBytes []byte) error {
 	for _, group := range [][]mysql.Column{d.params, d.columns} {
 		if len(group) == 0 {
 			continue
+		}
+		if s.bare {
+			group = nil
 		}
 		for i := range group {
 			def = mysql.AppendColumn(def[:0], &group[i])

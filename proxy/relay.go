@@ -97,13 +97,16 @@ func (s *Session) relayOne(c *backend.Conn, first []byte, p *place, r *relayed) 
 	}
 	r.set, r.rows = true, 0
 	s.announced(int(n))
-	if err = s.c.WritePacket(first); err != nil {
+	if err = s.columnCount(n); err != nil {
 		return false, err
 	}
 	for range n {
 		def, err := c.ReadPacket()
 		if err != nil {
 			return false, err
+		}
+		if s.bare {
+			continue
 		}
 		if p.schema != p.database {
 			def = s.renameSchema(def, p)

@@ -11,7 +11,7 @@ import (
 // returned are the rows that a write answers with (RETURNING), as packets. They
 // are kept until all of the write is done, since an error anywhere undoes it.
 type returned struct {
-	columns [][]byte // the first packet and the column definitions
+	columns [][]byte // the column definitions; nil: none was read yet
 	rows    []returnedRow
 	bytes   int
 }
@@ -31,9 +31,6 @@ func (s *Session) readReturned(c *backend.Conn, first []byte, p *place, back *re
 	}
 	head := back.columns == nil
 	copies := plan.Kind == router.KindBroadcast && !head
-	if head {
-		back.columns = append(back.columns, slices.Clone(first))
-	}
 	for range n {
 		def, err := c.ReadPacket()
 		if err != nil {
@@ -84,7 +81,14 @@ func (s *Session) readReturned(c *backend.Conn, first []byte, p *place, back *re
 // writeReturned answers with the rows, in the order of the statement's own.
 func (s *Session) writeReturned(back *returned, warnings uint16) error {
 	slices.SortStableFunc(back.rows, func(a, b returnedRow) int { return a.at - b.at })
-	for _, packet := range back.columns {
+	if err := s.columnCount(uint64(len(back.columns))); err != nil {
+		return err
+	}
+	defs := back.columns
+	if s.bare {
+		defs = nil
+	}
+	for _, packet := range defs {
 		if err := s.c.WritePacket(packet); err != nil {
 			return err
 		}

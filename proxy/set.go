@@ -24,7 +24,7 @@ type setJob struct {
 	isolationSet          bool
 	nextLevel, nextAccess string
 	lastInsertID          uint64
-	autocommit            bool
+	autocommit, bare      bool
 	warnings              []warning
 
 	// What a node is asked: the assignments that it carries out in one SET
@@ -58,7 +58,7 @@ func (s *Session) set(sets []router.Set) (warned uint16, err error) {
 		}
 	}()
 	j := setJob{s: s, vars: s.vars, own: s.own, isolationSet: s.isolationSet, nextLevel: s.nextLevel, nextAccess: s.nextAccess,
-		lastInsertID: s.facts.LastInsertID, autocommit: s.autocommit}
+		lastInsertID: s.facts.LastInsertID, autocommit: s.autocommit, bare: s.bare}
 	known := true
 	for i := range sets {
 		known = known && j.known(&sets[i])
@@ -76,6 +76,7 @@ func (s *Session) set(sets []router.Set) (warned uint16, err error) {
 	s.setOwn(j.own)
 	s.setVars(j.vars)
 	s.isolationSet, s.nextLevel, s.nextAccess, s.facts.LastInsertID = j.isolationSet, j.nextLevel, j.nextAccess, j.lastInsertID
+	s.bare = j.bare
 	s.newWarnings(j.warnings, false)
 	if j.autocommit && !s.autocommit {
 		// Switching it on commits what is open.
@@ -108,6 +109,8 @@ func (j *setJob) known(x *router.Set) bool {
 		return isDefault(x)
 	case fenceVariable:
 		return true
+	case metadataVariable:
+		return !j.s.mariadb()
 	}
 	if treat(x.Name) == ignored {
 		return true
@@ -173,6 +176,10 @@ func (j *setJob) add(x *router.Set, known bool) error {
 		return j.addCharset(x, known)
 	case fenceVariable:
 		return s.setFence(x)
+	case metadataVariable:
+		if !s.mariadb() {
+			return j.addMetadata(x)
+		}
 	case "autocommit":
 		if on, ok := boolean(x); ok {
 			j.autocommit = on

@@ -125,6 +125,9 @@ func (s *Session) variableRows(a *nodeAnswer, sh *router.Show, q *router.Query) 
 		if s.autocommit {
 			own["autocommit"] = "ON"
 		}
+		if s.bare {
+			own[metadataVariable] = "NONE"
+		}
 		own["pseudo_thread_id"] = strconv.FormatUint(s.id, 10)
 		own["last_insert_id"] = strconv.FormatUint(s.facts.LastInsertID, 10)
 		own["identity"] = own["last_insert_id"]

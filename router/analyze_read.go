@@ -418,6 +418,9 @@ func (f *found) variableFact(i int, put func(k fact, start, end int)) {
 	if s.toks[j].word(s.text) == "BRAID_READ_FENCE" {
 		k, ok = factReadFence, !global // a session's, and no node knows it
 	}
+	if s.toks[j].word(s.text) == "RESULTSET_METADATA" {
+		k, ok = factMetadata, !global // a node's answers always have it
+	}
 	if ok {
 		put(k, s.toks[i].start, s.toks[j].end)
 	}

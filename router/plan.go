@@ -263,6 +263,7 @@ type Facts struct {
 	System     map[string]string
 	Autocommit bool
 	ReadFence  bool   // @@braid_read_fence
+	Bare       bool   // @@resultset_metadata is NONE
 	Warnings   uint16 // @@warning_count
 	Errors     uint16 // @@error_count
 	// LockOwners tells whose the backend connections are on which user locks are

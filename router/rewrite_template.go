@@ -39,6 +39,7 @@ const (
 	factErrorCount
 	factAutocommit
 	factReadFence
+	factMetadata
 	factLockOwner // of IS_USED_LOCK(): the WHENs of a CASE
 )
 
@@ -81,7 +82,7 @@ func (t template) String() string {
 	return b.String()
 }
 
-var factNames = [...]string{"DATABASE()", "CONNECTION_ID()", "USER()", "CURRENT_USER()", "VERSION()", "LAST_INSERT_ID()", "ROW_COUNT()", "FOUND_ROWS()", "@@warning_count", "@@error_count", "@@autocommit", "@@braid_read_fence", "lock owners"}
+var factNames = [...]string{"DATABASE()", "CONNECTION_ID()", "USER()", "CURRENT_USER()", "VERSION()", "LAST_INSERT_ID()", "ROW_COUNT()", "FOUND_ROWS()", "@@warning_count", "@@error_count", "@@autocommit", "@@braid_read_fence", "@@resultset_metadata", "lock owners"}
 
 // text appends literal text to a template.
 func (t template) add(s string) template {

@@ -466,6 +466,12 @@ func (w *writer) fact(k fact) {
 		w.bit(f.Autocommit)
 	case factReadFence:
 		w.bit(f.ReadFence)
+	case factMetadata:
+		if f.Bare {
+			w.string("NONE")
+		} else {
+			w.string("FULL")
+		}
 	case factLockOwner:
 		w.r.buf = append(w.r.buf, " WHEN 0 THEN "...)
 		w.lockOwner(0)

@@ -95,8 +95,13 @@ func (w *worker) execute(s *wire.Statement, params ...wire.Param) {
 // beside runs scripts on a plain server and on Braid over four shards, with and
 // without CLIENT_DEPRECATE_EOF, and compares what they say.
 func beside(t *testing.T, tables []conf.Table, scripts []script) {
+	besideWith(t, flavours, 0, tables, scripts)
+}
+
+// besideWith is beside for some flavours, with further capabilities of the client.
+func besideWith(t *testing.T, flavours []servers.Flavour, more uint32, tables []conf.Table, scripts []script) {
 	for _, flavour := range flavours {
-		for _, flags := range []uint32{0, gomysql.CLIENT_DEPRECATE_EOF} {
+		for _, flags := range []uint32{more, more | gomysql.CLIENT_DEPRECATE_EOF} {
 			b := lab.StartBraid(t, e2e.Topology{Flavour: flavour, Nodes: 2, Shards: 4, Tables: tables})
 			direct := plain(t, flavour)
 			for _, s := range scripts {

@@ -12,15 +12,12 @@ import (
 // TestGreeting compares the capabilities in the greeting with a plain server's
 // (B156): all of them are there but those whose promise Braid does not keep.
 func TestGreeting(t *testing.T) {
-	const (
-		optionalMetadata = 1 << 25 // CLIENT_OPTIONAL_RESULTSET_METADATA: all metadata is sent, always
-		multiFactor      = 1 << 28 // CLIENT_MULTI_FACTOR_AUTHENTICATION
-	)
+	const multiFactor = 1 << 28 // CLIENT_MULTI_FACTOR_AUTHENTICATION
 	// Not kept, or without a meaning since long ago.
 	left := map[servers.Flavour]uint32{
 		servers.MySQL: gomysql.CLIENT_NO_SCHEMA | gomysql.CLIENT_ODBC | gomysql.CLIENT_IGNORE_SIGPIPE | gomysql.CLIENT_SSL |
 			gomysql.CLIENT_CAN_HANDLE_EXPIRED_PASSWORDS | gomysql.CLIENT_SSL_VERIFY_SERVER_CERT | gomysql.CLIENT_REMEMBER_OPTIONS |
-			optionalMetadata | multiFactor,
+			multiFactor,
 		servers.MariaDB: gomysql.CLIENT_NO_SCHEMA | gomysql.CLIENT_ODBC | gomysql.CLIENT_IGNORE_SIGPIPE |
 			gomysql.CLIENT_CAN_HANDLE_EXPIRED_PASSWORDS | gomysql.CLIENT_SSL_VERIFY_SERVER_CERT | gomysql.CLIENT_REMEMBER_OPTIONS,
 	}

@@ -35,6 +35,7 @@ type OK struct {
 type Result struct {
 	Columns []Column
 	Binary  bool
+	Bare    bool       // the columns' definitions were left out: Columns are empty, and a binary row is one cell, whole
 	Rows    [][][]byte // cells as they travelled: text, or binary values without length prefix; nil is NULL
 	OK      OK
 	Err     *Error
@@ -164,16 +165,16 @@ func (c *Conn) result(binary bool) (*Result, error) {
 		return c.result(binary)
 	}
 	head := reader{p: p}
+	n, _ := head.lenenc()
 	metadata := byte(1)
 	if c.flags&clientOptionalMetadata != 0 {
 		metadata = head.u8()
 	}
-	n, _ := head.lenenc()
 	if head.bad || len(head.p) > 0 {
 		return nil, fmt.Errorf("malformed column count %x", p)
 	}
 	r := &Result{Binary: binary}
-	if metadata == 0 {
+	if r.Bare = metadata == 0; r.Bare {
 		r.Columns = make([]Column, n)
 	} else if r.Columns, err = c.columns(int(n)); err != nil {
 		return nil, err
@@ -209,9 +210,11 @@ func (c *Conn) rows(r *Result) error {
 			r.OK, err = c.parseOK(p)
 			return err
 		}
-		row, err := parseRow(p, r.Columns, r.Binary)
-		if err != nil {
-			return err
+		row := [][]byte{p}
+		if !r.Bare || !r.Binary {
+			if row, err = parseRow(p, r.Columns, r.Binary); err != nil {
+				return err
+			}
 		}
 		r.Rows = append(r.Rows, row)
 	}

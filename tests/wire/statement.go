@@ -13,6 +13,7 @@ type Statement struct {
 	c        *Conn
 	id       uint32
 	cursor   []Column // of the last execution
+	bare     bool     // their definitions were left out
 	Columns  []Column // as PREPARE announced them
 	Params   int
 	Warnings uint16
@@ -66,6 +67,10 @@ func (c *Conn) Prepare(text string) (*Statement, error) {
 	columns, params := int(r.u16()), int(r.u16())
 	r.bytes(1)
 	s.Warnings = r.u16()
+	metadata := byte(1)
+	if c.flags&clientOptionalMetadata != 0 {
+		metadata = r.u8()
+	}
 	if r.bad {
 		return nil, fmt.Errorf("malformed answer to PREPARE: %x", p)
 	}
@@ -74,7 +79,9 @@ func (c *Conn) Prepare(text string) (*Statement, error) {
 		if n == 0 {
 			continue
 		}
-		if s.Columns, err = c.columns(n); err != nil {
+		if metadata == 0 {
+			s.Columns = make([]Column, n)
+		} else if s.Columns, err = c.columns(n); err != nil {
 			return nil, err
 		}
 		if !c.DeprecateEOF() {
@@ -137,7 +144,7 @@ func (s *Statement) ExecuteWith(flags byte, types bool, params ...Param) ([]Resu
 	}
 	r, err := s.c.results(true)
 	if len(r) > 0 {
-		s.cursor = r[len(r)-1].Columns
+		s.cursor, s.bare = r[len(r)-1].Columns, r[len(r)-1].Bare
 	}
 	return r, err
 }
@@ -157,7 +164,7 @@ func (s *Statement) Fetch(n int) (*Result, error) {
 	if err := s.c.command(gomysql.COM_STMT_FETCH, b); err != nil {
 		return nil, err
 	}
-	r := &Result{Columns: s.cursor, Binary: true}
+	r := &Result{Columns: s.cursor, Binary: true, Bare: s.bare}
 	return r, s.c.rows(r)
 }
 
