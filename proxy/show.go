@@ -21,7 +21,7 @@ func (s *Session) show(sh *router.Show, q *router.Query, ps *execution) error {
 		return s.showWarnings(sh, ps != nil)
 	}
 	if sh.What == "grants" {
-		return s.showGrants(ps != nil)
+		return s.showGrants(sh, ps != nil)
 	}
 	f, err := s.showOn(sh, q)
 	if err != nil {

@@ -221,20 +221,6 @@ func (s *Session) processRows(a *nodeAnswer, full bool) {
 	})
 }
 
-func (s *Session) showGrants(bin bool) error {
-	r := &resultSet{columns: []mysql.Column{s.textColumn("Grants for "+s.facts.CurrentUser, 1024)}}
-	u := s.gen.users[s.user]
-	if len(u.Databases) == 0 {
-		r.rows = append(r.rows, []cell{text("GRANT ALL PRIVILEGES ON *.* TO `" + s.user + "`@`%`")})
-	} else {
-		r.rows = append(r.rows, []cell{text("GRANT USAGE ON *.* TO `" + s.user + "`@`%`")})
-		for _, d := range u.Databases {
-			r.rows = append(r.rows, []cell{text("GRANT ALL PRIVILEGES ON `" + d + "`.* TO `" + s.user + "`@`%`")})
-		}
-	}
-	return s.writeResult(r, bin)
-}
-
 // schemas are the databases by the schema of their first shard, where that is
 // on the node the session asks; every other schema of a shard is "".
 func (s *Session) schemas(p *place) map[string]string {

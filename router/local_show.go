@@ -46,7 +46,9 @@ func (l *localParser) show(x *Local) error {
 		}
 	}
 	if l.take("FOR") || s.What == "engine" {
-		x.Name = l.rest()
+		if x.Name = l.rest(); s.What == "grants" {
+			s.For = x.Name
+		}
 		return nil
 	}
 	return l.showFilter(s)

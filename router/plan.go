@@ -198,6 +198,7 @@ type Show struct {
 	NameAt, NameEnd int
 	FilterAt        int
 	Limit           string // SHOW WARNINGS LIMIT: its text
+	For             string // SHOW GRANTS FOR: whom, as it is written; "" for the client itself
 }
 
 // Kill is KILL [CONNECTION | QUERY] id.
