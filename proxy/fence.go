@@ -29,8 +29,8 @@ func (s *Session) setFence(x *router.Set) error {
 	if !ok {
 		return mysql.Errorf(1231, "Variable 'braid_read_fence' can't be set to the value of '%s'", x.Value)
 	}
-	if s.tx != nil && !s.waiting {
-		return mysql.Errorf(1568, "Transaction characteristics can't be changed while a transaction is in progress")
+	if e := s.fixed(); e != nil {
+		return e
 	}
 	s.fence = on && !strings.EqualFold(x.Text, "DEFAULT")
 	return nil

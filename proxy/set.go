@@ -225,8 +225,8 @@ func (j *setJob) addNext(x *router.Set) error {
 	if strings.HasPrefix(x.Name, "tx_") != s.mariadb() {
 		return mysql.Errorf(1193, "Unknown system variable '%s'", x.Name)
 	}
-	if s.tx != nil && !s.waiting {
-		return mysql.Errorf(1568, "Transaction characteristics can't be changed while a transaction is in progress")
+	if e := s.fixed(); e != nil {
+		return e
 	}
 	value := strings.ToUpper(x.Value)
 	if strings.HasSuffix(x.Name, "isolation") {

@@ -109,11 +109,20 @@ func (s *Session) savepoint(l *router.Local) error {
 	return s.okNothing()
 }
 
+// fixed is the error of whoever sets what the next transaction is like while one
+// is open; nil when none is.
+func (s *Session) fixed() *mysql.Error {
+	if s.tx != nil && !s.waiting || s.xaOpen != nil {
+		return mysql.Errorf(1568, "Transaction characteristics can't be changed while a transaction is in progress")
+	}
+	return nil
+}
+
 // setTransaction is SET [SESSION] TRANSACTION.
 func (s *Session) setTransaction(l *router.Local) error {
 	if !l.Session {
-		if s.tx != nil && !s.waiting {
-			return s.fail(mysql.Errorf(1568, "Transaction characteristics can't be changed while a transaction is in progress"))
+		if e := s.fixed(); e != nil {
+			return s.fail(e)
 		}
 		if l.Isolation != "" {
 			s.nextLevel = l.Isolation

@@ -197,10 +197,6 @@ func (s *Session) inXA(plan *router.Plan, q *router.Query) (done bool, err error
 		return true, s.fail(refused)
 	case router.OpUnlockTables:
 		return unsupported("UNLOCK TABLES")
-	case router.OpTransaction:
-		if !plan.Local.Session {
-			return true, s.fail(mysql.Errorf(1568, "Transaction characteristics can't be changed while a transaction is in progress"))
-		}
 	case router.OpSet:
 		for _, x := range plan.Local.Sets {
 			if x.Name == "autocommit" {
