@@ -299,6 +299,16 @@ func (g *gathering) readOn(c *backend.Conn, t *router.GatherTable, p *place) err
 	} else if err := c.Send(&need, gomysql.COM_QUERY, target.Text); err != nil {
 		return err
 	}
+	return eachRow(c, bin, func(cols []mysql.Column, row mysql.Row) error {
+		if err := g.add(t, cols, row, bin); err != nil {
+			return &errCopy{err}
+		}
+		return nil
+	})
+}
+
+// eachRow hands f the rows of the answer that c gives next.
+func eachRow(c *backend.Conn, binary bool, f func([]mysql.Column, mysql.Row) error) error {
 	first, err := c.First()
 	if err != nil {
 		return err
@@ -306,7 +316,7 @@ func (g *gathering) readOn(c *backend.Conn, t *router.GatherTable, p *place) err
 	if first[0] == 0xff {
 		return mysql.ParseError(first)
 	}
-	rows, err := c.ReadRows(first, bin)
+	rows, err := c.ReadRows(first, binary)
 	if err != nil {
 		return err
 	}
@@ -318,8 +328,8 @@ func (g *gathering) readOn(c *backend.Conn, t *router.GatherTable, p *place) err
 		if err != nil {
 			return err
 		}
-		if err := g.add(t, rows.Columns(), row, bin); err != nil {
-			return &errCopy{err}
+		if err := f(rows.Columns(), row); err != nil {
+			return err
 		}
 	}
 }

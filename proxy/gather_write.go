@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -20,8 +19,9 @@ import (
 // known again whatever has become of it. SELECT * does not see it.
 const rowColumn = "braid_row"
 
-// beforeTable is the name of what a written table's copy held before.
-func beforeTable(t *router.Table) string { return "braid_before_" + t.Name }
+// beforeTable is the name of what the copy of the statement's n-th table held
+// before. A table's own name may be as long as names can be.
+func beforeTable(n int) string { return "braid_before_" + strconv.Itoa(n) }
 
 // gatherWrite is an UPDATE or DELETE whose rows have to meet. It runs over the
 // copies; the rows that it changed there are written on their shards, by key and
@@ -82,7 +82,7 @@ func (w *gatherWrite) onCopies(ctx context.Context) ([]tableChange, error) {
 	}
 	for i := range w.g.Tables {
 		if t := &w.g.Tables[i]; t.Write != nil {
-			if _, err := w.scratch.Exec(keepBefore(t)); err != nil {
+			if _, err := w.scratch.Exec(keepBefore(t, beforeTable(i))); err != nil {
 				return nil, err
 			}
 		}
@@ -98,7 +98,7 @@ func (w *gatherWrite) onCopies(ctx context.Context) ([]tableChange, error) {
 			continue
 		}
 		c := tableChange{table: t, name: ident(w.db.Name) + "." + ident(t.Table.Name)}
-		if err := w.changed(&read, &c); err != nil {
+		if err := w.changed(&read, &c, beforeTable(i)); err != nil {
 			return nil, err
 		}
 		changes = append(changes, c)
@@ -184,9 +184,9 @@ func (w *gatherWrite) statement() error {
 
 // keepBefore makes the table that remembers what a written copy holds: its
 // keys, and the values that the statement may change.
-func keepBefore(t *router.GatherTable) string {
+func keepBefore(t *router.GatherTable, before string) string {
 	var b strings.Builder
-	b.WriteString("CREATE TEMPORARY TABLE " + ident(beforeTable(t.Table)) + " (" + rowColumn + " BIGINT UNSIGNED NOT NULL PRIMARY KEY) SELECT " + rowColumn)
+	b.WriteString("CREATE TEMPORARY TABLE " + ident(before) + " (" + rowColumn + " BIGINT UNSIGNED NOT NULL PRIMARY KEY) SELECT " + rowColumn)
 	seen := map[int]bool{}
 	for _, list := range [][]int{t.Write.Key, t.Write.Set} {
 		for _, col := range list {
@@ -202,7 +202,7 @@ func keepBefore(t *router.GatherTable) string {
 
 // changedRows is the SELECT of the rows that a statement changed in a copy: their
 // old keys, and, where they are not gone, the values to write.
-func changedRows(t *router.GatherTable) string {
+func changedRows(t *router.GatherTable, before string) string {
 	var b strings.Builder
 	column := func(of string, col int) {
 		c := &t.Table.Columns[col]
@@ -222,7 +222,7 @@ func changedRows(t *router.GatherTable) string {
 		b.WriteString(",")
 		column("a", col)
 	}
-	b.WriteString(" FROM " + ident(beforeTable(t.Table)) + " b LEFT JOIN " + ident(router.CopyName(t.Table, t.Write.Copy)) + " a ON a." + rowColumn + "=b." + rowColumn + " WHERE ")
+	b.WriteString(" FROM " + ident(before) + " b LEFT JOIN " + ident(router.CopyName(t.Table, t.Write.Copy)) + " a ON a." + rowColumn + "=b." + rowColumn + " WHERE ")
 	if t.Write.Set == nil {
 		b.WriteString("a." + rowColumn + " IS NULL")
 	} else {
@@ -256,35 +256,12 @@ type tableChange struct {
 	rows []string
 }
 
-// changed reads what the statement changed.
-func (w *gatherWrite) changed(need *backend.Need, ch *tableChange) error {
-	c := w.scratch
-	if err := c.Send(need, gomysql.COM_QUERY, []byte(changedRows(ch.table))); err != nil {
+// changed reads what the statement changed; before has what the copy held.
+func (w *gatherWrite) changed(need *backend.Need, ch *tableChange, before string) error {
+	if err := w.scratch.Send(need, gomysql.COM_QUERY, []byte(changedRows(ch.table, before))); err != nil {
 		return err
 	}
-	first, err := c.First()
-	if err != nil {
-		return err
-	}
-	if first[0] == 0xff {
-		return mysql.ParseError(first)
-	}
-	rows, err := c.ReadRows(first, false)
-	if err != nil {
-		return err
-	}
-	for {
-		row, err := rows.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := ch.add(row); err != nil {
-			return err
-		}
-	}
+	return eachRow(w.scratch, false, func(_ []mysql.Column, row mysql.Row) error { return ch.add(row) })
 }
 
 // add takes a changed row.
