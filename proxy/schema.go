@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sort"
 	"strconv"
 	"strings"
@@ -17,19 +18,42 @@ const tablesMax = 1 << 20
 
 // readDatabase reads one database's tables: columns and keys from the first
 // shard, the names of the tables from all of them, since single tables may live
-// on any.
+// on any. A table that is made or dropped meanwhile, by whatever Braid, would be
+// seen on some shards only and without its rule, so it is read again until the
+// rules are afterwards what they were before.
 func (g *generation) readDatabase(ctx context.Context, d *conf.Database) (_ *router.Database, _ *databaseBase, version uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
 	defer cancel()
+	if len(d.Shards) == 1 {
+		db, base, shards, err := g.readShards(ctx, d)
+		if err == nil {
+			err = router.BuildTables(db, d, shards)
+		}
+		return db, base, 0, err
+	}
+	first := g.cluster.Node(d.Shards[0].Node)
+	version, rules, err := readRemembered(ctx, first, d.Name)
+	for err == nil {
+		var db *router.Database
+		var base *databaseBase
+		var shards []router.ShardTables
+		if db, base, shards, err = g.readShards(ctx, d); err != nil {
+			return nil, nil, 0, err
+		}
+		before, known := version, rules
+		if version, rules, err = readRemembered(ctx, first, d.Name); err == nil && version == before && reflect.DeepEqual(rules, known) {
+			db.Remembered = rules
+			return db, base, version, router.BuildTables(db, d, shards)
+		}
+	}
+	return nil, nil, 0, fmt.Errorf("shard %s: %w", d.Shards[0].Name, err)
+}
+
+// readShards reads what the shards of a database hold.
+func (g *generation) readShards(ctx context.Context, d *conf.Database) (*router.Database, *databaseBase, []router.ShardTables, error) {
 	db := &router.Database{Name: d.Name, Tables: map[string]*router.Table{}, SamePhysical: true}
 	base := &databaseBase{conf: d, isolation: d.Isolation}
 	var shards []router.ShardTables
-	if len(d.Shards) > 1 {
-		// Before the tables: what is changed meanwhile makes a later version.
-		if version, db.Remembered, err = readRemembered(ctx, g.cluster.Node(d.Shards[0].Node), d.Name); err != nil {
-			return nil, nil, 0, fmt.Errorf("shard %s: %w", d.Shards[0].Name, err)
-		}
-	}
 	for i, s := range d.Shards {
 		schema := s.Schema
 		if schema == "" {
@@ -41,7 +65,7 @@ func (g *generation) readDatabase(ctx context.Context, d *conf.Database) (_ *rou
 		db.SamePhysical = db.SamePhysical && schema == d.Name
 		tables, defaults, lower, err := readShard(ctx, node, schema)
 		if err != nil {
-			return nil, nil, 0, fmt.Errorf("shard %s: %w", s.Name, err)
+			return nil, nil, nil, fmt.Errorf("shard %s: %w", s.Name, err)
 		}
 		flavour := router.MySQL
 		if node.MariaDB() {
@@ -50,14 +74,11 @@ func (g *generation) readDatabase(ctx context.Context, d *conf.Database) (_ *rou
 		if i == 0 {
 			db.Flavour, db.LowerCase, base.defaults = flavour, lower, defaults
 		} else if db.Flavour != flavour {
-			return nil, nil, 0, fmt.Errorf("shard %s is on a %v node and shard %s on a %v one: the nodes of one database must be of one family", d.Shards[0].Name, db.Flavour, s.Name, flavour)
+			return nil, nil, nil, fmt.Errorf("shard %s is on a %v node and shard %s on a %v one: the nodes of one database must be of one family", d.Shards[0].Name, db.Flavour, s.Name, flavour)
 		}
 		shards = append(shards, tables)
 	}
-	if err := router.BuildTables(db, d, shards); err != nil {
-		return nil, nil, 0, err
-	}
-	return db, base, version, nil
+	return db, base, shards, nil
 }
 
 // readRemembered reads what the first shard's node keeps of a database's schema.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"braid/tests/e2e"
 	"braid/tests/servers"
@@ -121,6 +122,52 @@ func TestPlacementIsRemembered(t *testing.T) {
 		}
 		refused(t, db, 1235, "co-located", "RENAME TABLE modded TO elsewhere")
 	})
+}
+
+// TestTableMadeWhileSchemaIsRead: a Braid that reads the schema while another one
+// makes a table, which it sees on some shards only, puts no row in the wrong place.
+func TestTableMadeWhileSchemaIsRead(t *testing.T) {
+	for _, f := range []servers.Flavour{servers.MariaDB, servers.MySQL} {
+		t.Run(string(f), func(t *testing.T) {
+			b := lab.StartBraid(t, e2e.Topology{Flavour: f, Nodes: 2, Shards: 4})
+			db := b.Open(t)
+			exec(t, db, "CREATE TABLE first(a INT PRIMARY KEY)")
+			relay := e2e.StartRelay(t, b.Config.Nodes[1].Primary)
+			relayed := *b.Config
+			relayed.Nodes = slices.Clone(relayed.Nodes)
+			relayed.Nodes[1].Primary = relay.Addr
+			b.Config = &relayed
+			other := b.Another(t).Open(t)
+			exec(t, other, "SELECT * FROM first")
+			relay.Hold("TABLE_TYPE, ENGINE FROM information_schema.TABLES")
+			made := make(chan error, 1)
+			go func() {
+				_, err := other.ExecContext(t.Context(), "CREATE TABLE second(a INT PRIMARY KEY)")
+				made <- err
+			}()
+			deadline, tick := time.After(time.Minute), time.NewTicker(5*time.Millisecond)
+			defer tick.Stop()
+			for !relay.Held() {
+				select {
+				case <-deadline:
+					t.Fatal("the schema is not read")
+				case <-tick.C:
+				}
+			}
+			exec(t, db, "CREATE TABLE spread(a INT, b INT, PRIMARY KEY(a, b)) /*braid key=b*/")
+			relay.Release()
+			if err := <-made; err != nil {
+				t.Fatal(err)
+			}
+			fill(t, other, "spread")
+			if rows := spread(t, b, "spread"); tables(rows) != 4 || slices.Contains(rows, 40) {
+				t.Errorf("rows on the shards: %v", rows)
+			}
+			if got := one(t, db, "SELECT SUM(a) FROM spread WHERE b = 70"); got != "30" {
+				t.Errorf("a where b = 70: %s", got)
+			}
+		})
+	}
 }
 
 // TestNameUsedAgain: a name may be used again for a table whose rows are
