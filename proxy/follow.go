@@ -143,10 +143,12 @@ func (s *Server) followSchemas(ctx context.Context) {
 func (s *Server) catchUp(ctx context.Context, db string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*schemaTimeout)
 	defer cancel()
+	s.change.Lock() // before looking: of many sessions that miss a table, one reads
+	defer s.change.Unlock()
 	if changed, err := s.follower.changed(ctx, s.gen.Load(), db); err != nil || !changed {
 		return err
 	}
-	return s.Refresh(ctx)
+	return s.refresh(ctx)
 }
 
 // plan plans a statement. Where it names what the schema does not have, another

@@ -331,6 +331,11 @@ func (s *Server) Session(id uint64) *Session {
 func (s *Server) Refresh(ctx context.Context) error {
 	s.change.Lock()
 	defer s.change.Unlock()
+	return s.refresh(ctx)
+}
+
+// refresh is Refresh while s.change is held.
+func (s *Server) refresh(ctx context.Context) error {
 	old := s.gen.Load()
 	g, err := old.withSchema(ctx, old.number+1, s.log)
 	if err != nil {
