@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -91,7 +92,8 @@ func ended(code uint16) bool {
 
 // uniqueByRow writes an INSERT's rows one by one and returns the first error.
 func (s *Session) uniqueByRow(plan *router.Plan, q *router.Query, ps *execution, rows int, was error) error {
-	defer func() { q.Row = 0 }()
+	q.Selects = s.mode&router.ModeStrict == 0
+	defer func() { q.Row, q.Selects = 0, false }()
 	for q.Row = 1; q.Row <= rows; q.Row++ {
 		if err := plan.Bind(q, &s.route); err != nil {
 			return err
@@ -109,6 +111,7 @@ func (s *Session) uniqueByRow(plan *router.Plan, q *router.Query, ps *execution,
 // time.
 func (s *Session) writeUnique(plan *router.Plan, q *router.Query, ps *execution, ok *mysql.OK, was error) error {
 	values := s.route.Unique
+	single := len(s.route.Targets) == 1 && s.route.Targets[0].Rows == 1
 	if err := s.lockUnique(plan, values); err != nil {
 		return err
 	}
@@ -118,25 +121,27 @@ func (s *Session) writeUnique(plan *router.Plan, q *router.Query, ps *execution,
 		}
 		return s.runBound(plan, q, ps)
 	})
+	if isCode(err, gomysql.ER_DUP_ENTRY) && plan.Verb == "INSERT" && (was != nil || single) {
+		return s.lookUnique(plan, values, nobody, err) // an earlier key may meet another shard's row
+	}
 	if err != nil {
 		s.diagnosed = len(s.warnings) > 1
 		return err
 	}
 	*ok = a.ok
-	found := uint64(1)
+	look := written
 	if plan.Verb == "UPDATE" {
 		var info infoSum
-		info.add(ok.Info)
-		found = info.first
+		if info.add(ok.Info); info.first == 0 {
+			look = maybe
+		}
 	}
 	facts, warned, errored, warnings := s.facts, s.warned, s.errored, slices.Clone(s.warnings)
-	for _, list := range byKey(plan.UniqueTable(), values) {
-		if err := s.lookUnique(plan, list, found > 0); err != nil {
-			if s.isTaken(plan, err) {
-				return errTaken
-			}
-			return err
+	if err := s.lookUnique(plan, values, look, nil); err != nil {
+		if s.isTaken(plan, err) {
+			return errTaken
 		}
+		return err
 	}
 	s.facts, s.warned, s.errored, s.warnings = facts, warned, errored, warnings
 	return nil
@@ -241,9 +246,74 @@ func (s *Session) makeUnique(p *place) error {
 	return nil
 }
 
-// lookUnique looks for written values of one key on all shards: each is there
-// once. With written it must be there.
-func (s *Session) lookUnique(plan *router.Plan, values []router.UniqueValue, written bool) error {
+// look says what is known of the rows that hold the values that are looked for.
+type look uint8
+
+const (
+	nobody  look = iota // none is the statement's
+	maybe               // one may be
+	written             // one is
+)
+
+// lookUnique looks for the values of a statement on all shards. The error is that
+// of the first key that is there twice; dup, when not nil, is one that a shard gave.
+func (s *Session) lookUnique(plan *router.Plan, values []router.UniqueValue, look look, dup error) error {
+	t := plan.UniqueTable()
+	var dups []error
+	if dup != nil {
+		dups = append(dups, dup)
+	}
+	for _, list := range byKey(t, values) {
+		if dup != nil && keyOf(dup) == list[0].Key.Name {
+			continue
+		}
+		err := s.lookKey(plan, list, look)
+		if err != nil && !isCode(err, gomysql.ER_DUP_ENTRY) {
+			return err
+		}
+		if err != nil {
+			dups = append(dups, err)
+		}
+	}
+	if len(dups) < 2 {
+		return errors.Join(dups...)
+	}
+	// The server goes through the keys as SHOW CREATE TABLE has them.
+	a, err := s.carryOut("SHOW CREATE TABLE "+ident(plan.Database)+"."+ident(t.Name), s.vars)
+	if err != nil {
+		return err
+	}
+	if a.rows == nil {
+		return mysql.ErrMalformed
+	}
+	row, err := a.next(s)
+	if err != nil {
+		return err
+	}
+	at := func(err error) int {
+		name := keyOf(err)
+		if name == "PRIMARY" {
+			return -1
+		}
+		return strings.Index(string(row[1].Bytes), "UNIQUE KEY "+ident(name)+" ")
+	}
+	return slices.MinFunc(dups, func(x, y error) int { return cmp.Compare(at(x), at(y)) })
+}
+
+// keyOf is the key that an error 1062 names, without its table.
+func keyOf(err error) string {
+	var e *mysql.Error
+	if !errors.As(err, &e) {
+		return ""
+	}
+	_, name, _ := strings.Cut(e.Message[max(0, strings.LastIndex(e.Message, "for key '")):], "'")
+	name = strings.TrimSuffix(name, "'")
+	return name[strings.LastIndexByte(name, '.')+1:]
+}
+
+// lookKey looks for values of one key. With nobody none may be there, else none more
+// than once; with written each has to be.
+func (s *Session) lookKey(plan *router.Plan, values []router.UniqueValue, look look) error {
 	t, key := plan.UniqueTable(), values[0].Key
 	var which, where, columns strings.Builder
 	for i := range values {
@@ -281,9 +351,7 @@ func (s *Session) lookUnique(plan *router.Plan, values []router.UniqueValue, wri
 			return mysql.ErrMalformed
 		}
 		seen[i]++
-		if shown, own := values[i].Shown(t, row[1:]); own || entries[i] == "" {
-			entries[i] = shown
-		}
+		entries[i] = values[i].Shown(t, row[1:])
 	}
 	for i := range values {
 		for j := range values[:i] {
@@ -294,9 +362,9 @@ func (s *Session) lookUnique(plan *router.Plan, values []router.UniqueValue, wri
 	}
 	for i, n := range seen {
 		switch {
-		case n > 1:
+		case n > 1, n == 1 && look == nobody:
 			return s.duplicate(t, key, entries[i])
-		case n == 0 && written:
+		case n == 0 && look == written:
 			return mysql.Errorf(gomysql.ER_NOT_SUPPORTED_YET, "This version of Braid doesn't yet support 'a value that the node converts, for the unique key %s of %s, whose values are locked'", key.Name, t.Name)
 		}
 	}

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -34,10 +35,9 @@ type UniqueValue struct {
 	spelled []string // by column: text as the statement has it in utf8mb4; "" where that does not matter
 }
 
-// Shown is a row's value of the key as error 1062 shows it: of columns that were
-// read as text in utf8mb4. own tells whether it is spelled as the statement's.
-func (v *UniqueValue) Shown(t *Table, row []Value) (text string, own bool) {
-	own = true
+// Shown is the value as error 1062 shows it, where row is a row's that is equal,
+// of columns that were read as text in utf8mb4.
+func (v *UniqueValue) Shown(t *Table, row []Value) string {
 	parts := make([]string, len(row))
 	for i := range row {
 		c := &t.Columns[v.Key.Columns[i]]
@@ -49,12 +49,16 @@ func (v *UniqueValue) Shown(t *Table, row []Value) (text string, own bool) {
 		default:
 			parts[i] = string(row[i].Bytes)
 		}
-		own = own && (v.spelled[i] == "" || v.spelled[i] == parts[i])
-		if v.Key.parts[i].kind == keyBinary {
+		switch v.Key.parts[i].kind {
+		case keyText:
+			if parts[i] = cmp.Or(v.spelled[i], parts[i]); c.DataType == "char" {
+				parts[i] = strings.TrimRight(parts[i], " ")
+			}
+		case keyBinary:
 			parts[i] = escaped(parts[i], c.DataType == "binary")
 		}
 	}
-	return strings.Join(parts, "-"), own
+	return strings.Join(parts, "-")
 }
 
 // escaped is a binary string as the servers' errors show it.
