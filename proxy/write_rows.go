@@ -54,7 +54,9 @@ func (s *Session) mayGoByRow(plan *router.Plan, failure error) bool {
 }
 
 // writeByRow undoes an INSERT that failed and runs it again row by row, as one
-// server goes through its rows: the error is the earliest row's.
+// server goes through its rows: the error is the earliest row's. But where a shard
+// refused a NULL that one server would convert among several rows, it is first run
+// again so that the shard converts it.
 func (s *Session) writeByRow(plan *router.Plan, q *router.Query, ps *execution, nodes []nodeWrites, failure error) error {
 	if s.ownTx {
 		o := s.txOpt
@@ -65,9 +67,19 @@ func (s *Session) writeByRow(plan *router.Plan, q *router.Query, ps *execution, 
 		s.noteEnd()
 		return s.failed1(plan, err)
 	}
-	q.ByRow = true
+	lenient := s.mode&router.ModeStrict == 0
+	if lenient && !q.Selects && isCode(failure, gomysql.ER_BAD_NULL_ERROR) {
+		q.Selects = true
+		defer func() { q.Selects = false }()
+		if err := plan.Bind(q, &s.route); err != nil {
+			return s.failed1(plan, err)
+		}
+		return s.runWrite(plan, q, ps, nil)
+	}
+	outer := q.Selects
+	q.ByRow, q.Selects = true, lenient
 	err := plan.Bind(q, &s.route)
-	q.ByRow = false
+	q.ByRow, q.Selects = false, outer
 	if err != nil {
 		return s.failed1(plan, err)
 	}

@@ -186,8 +186,41 @@ func (a *analysis) insertRows(f *found, stmt *ast.InsertStmt, body *insertBody, 
 		}
 	}
 	body.prefix = f.shape.slice(0, l.rows[0].start, sortEdits(head))
+	if l.selectable(f.shape, stmt) {
+		end := l.values + len("VALUES")
+		if !strings.EqualFold(f.shape.text[l.values:end], "VALUES") {
+			end--
+		}
+		with := template{}
+		if adds != "" && l.columns < 0 {
+			with, head = head[len(head)-1].with, head[:len(head)-1]
+		}
+		head = append(head, edit{l.values, end, with.add("SELECT ")})
+		body.selects = f.shape.slice(0, l.rows[0].start, sortEdits(head))
+	}
 	body.suffix = f.shape.slice(l.rows[len(l.rows)-1].end, len(f.shape.text), base)
 	return nil
+}
+
+// selectable tells whether each row's values may be those of a SELECT too.
+func (l *insertLayout) selectable(s *shape, stmt *ast.InsertStmt) bool {
+	for i, list := range stmt.Lists {
+		if len(list) == 0 && len(l.rows[i].values) == 0 {
+			return false
+		}
+		for _, e := range list {
+			if uncomputable(e) != "" {
+				return false
+			}
+		}
+	}
+	end := l.rows[len(l.rows)-1].end
+	for _, t := range s.toks {
+		if t.start >= end && t.depth == 0 && t.word(s.text) == "AS" {
+			return false // the rows' alias
+		}
+	}
+	return true
 }
 
 // insertColumns are the columns of an INSERT that Braid must look at.

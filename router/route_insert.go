@@ -19,7 +19,10 @@ type insertBody struct {
 	// What the statement is put together from when it is split, or when values
 	// were made for it. prefix and suffix are nil for the form with SET.
 	prefix, suffix template
-	rows           []insertRow
+	// selects is the prefix of INSERT ... SELECT of a row's values; nil where they
+	// cannot be a SELECT's, such as DEFAULT.
+	selects template
+	rows    []insertRow
 }
 
 // insertRow is one row; the only one stands for all of a folded VALUES list.
@@ -215,6 +218,10 @@ func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error 
 		first, last  int
 	}
 	n, _ := b.number(q)
+	selects := q.Selects && b.selects != nil && n > 1
+	if q.Prepared && r.params == nil {
+		r.params = make([]ParamRef, 0, 4) // a text without parameters takes none, not all
+	}
 	if q.ByRow || q.Row > 0 {
 		for i := range n {
 			if q.Row > 0 && i != q.Row-1 {
@@ -222,10 +229,10 @@ func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error 
 			}
 			at := len(r.buf)
 			params := len(r.params)
-			w.template(b.prefix)
 			row, fold, first := b.row(i, folded)
+			w.alone(b, selects)
 			w.row, w.at, w.first = fold, i, first
-			w.template(row.text)
+			w.inRow(row.text, selects)
 			w.row = 0
 			w.template(b.suffix)
 			t := Target{Shard: int(r.places[i]), Text: slices.Clone(r.buf[at:]), Rows: 1, First: i, Last: i}
@@ -234,12 +241,13 @@ func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error 
 			}
 			r.Targets = append(r.Targets, t)
 		}
-		return nil
+		return b.unless(&w, r, set, folded)
 	}
 	parts := make([]part, 0, set.Len())
 	for shard := range set.Each() {
 		p := part{text: [2]int{len(r.buf), 0}, params: [2]int{len(r.params), 0}}
-		w.template(b.prefix)
+		alone := selects && b.onShard(r, shard) == 1
+		w.alone(b, alone)
 		for i := range n {
 			if !b.copies && int(r.places[i]) != shard {
 				continue
@@ -252,7 +260,7 @@ func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error 
 			}
 			row, fold, first := b.row(i, folded)
 			w.row, w.at, w.first = fold, i, first
-			w.template(row.text)
+			w.inRow(row.text, alone)
 			w.row = 0
 		}
 		w.template(b.suffix)
@@ -270,7 +278,48 @@ func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error 
 		}
 		r.Targets = append(r.Targets, t)
 	}
-	return nil
+	return b.unless(&w, r, set, folded)
+}
+
+// unless writes the statements again without SELECT where a parameter is of a
+// type that has no literal.
+func (b *insertBody) unless(w *writer, r *Route, set ShardSet, folded bool) error {
+	if !w.failed {
+		return nil
+	}
+	r.Targets, r.buf, r.params = r.Targets[:0], r.buf[:0], r.params[:0]
+	w.q.Selects = false
+	defer func() { w.q.Selects = true }()
+	return b.write(w.q, r, set, folded)
+}
+
+// onShard is how many rows a shard gets.
+func (b *insertBody) onShard(r *Route, shard int) (rows int) {
+	for _, p := range r.places {
+		if int(p) == shard {
+			rows++
+		}
+	}
+	return rows
+}
+
+// alone begins a text, which with selects has one row, as a SELECT; parameters are
+// then written as literals, since those of a SELECT have types of their own.
+func (w *writer) alone(b *insertBody, selects bool) {
+	if w.inline = selects; selects {
+		w.template(b.selects)
+		return
+	}
+	w.template(b.prefix)
+}
+
+// inRow writes a row's values, with selects without their parentheses.
+func (w *writer) inRow(text template, selects bool) {
+	at := len(w.r.buf)
+	w.template(text)
+	if selects {
+		w.r.buf[at], w.r.buf[len(w.r.buf)-1] = ' ', ' '
+	}
 }
 
 func (b *insertBody) describe() (template, ShardSet) {

@@ -80,6 +80,10 @@ type Query struct {
 	// ByRow makes each row of an INSERT on several shards a target of its own, in
 	// the statement's order.
 	ByRow bool
+	// Selects writes a row of an INSERT that is alone in its target as INSERT ...
+	// SELECT, which converts a NULL for a NOT NULL column where sql_mode is not strict, as
+	// an INSERT of several rows does and one of a single row does not.
+	Selects bool
 	// Row, counted from 1, binds that row of an INSERT alone, as with ByRow; 0: all.
 	Row int
 	// Made is what Plan.Needs asked for; nil when it asked for nothing. It is of
