@@ -29,6 +29,8 @@ func TestNothingLeaks(t *testing.T) {
 		})
 		keys := keys(t, b)
 		fresh := readState(t, connect(t, b), flavour, keys[0])
+		reset := maps.Clone(fresh)
+		maps.Copy(reset, resetCharset(t, b))
 		const sessions = 6
 		seed := uint64(time.Now().UnixNano())
 		t.Logf("seed %d, %d steps", seed, *steps)
@@ -37,7 +39,7 @@ func TestNothingLeaks(t *testing.T) {
 			wg.Add(1)
 			go func() {
 				defer wg.Done()
-				x := &client{t: t, b: b, flavour: flavour, keys: keys, fresh: fresh, begins: n < 2, r: rand.New(rand.NewPCG(seed, uint64(n)))}
+				x := &client{t: t, b: b, flavour: flavour, keys: keys, fresh: fresh, reset: reset, begins: n < 2, r: rand.New(rand.NewPCG(seed, uint64(n)))}
 				defer x.leave()
 				for i := 0; i < *steps/sessions && !t.Failed(); i++ {
 					if err := x.step(); err != nil {
@@ -58,6 +60,7 @@ type client struct {
 	flavour servers.Flavour
 	keys    []int
 	fresh   map[string]string // expressions and their values in a fresh session
+	reset   map[string]string // and behind a COM_RESET_CONNECTION
 	begins  bool              // it may hold connections in a transaction: fewer do than the pool has
 	r       *rand.Rand
 
@@ -90,6 +93,26 @@ func readState(t *testing.T, c *wire.Conn, f servers.Flavour, key int) map[strin
 	state := map[string]string{}
 	for _, e := range watched(f) {
 		state[e] = must(t, c, fmt.Sprintf("SELECT %s FROM i WHERE k=%d LIMIT 1", e, key))
+	}
+	return state
+}
+
+// resetCharset is what a reset makes of the character set that the handshake
+// named, on a node itself.
+func resetCharset(t *testing.T, b *e2e.Braid) map[string]string {
+	t.Helper()
+	p := b.Shards()[0]
+	c, err := wire.Connect(t.Context(), wire.Options{Addr: p.Node.Addr(), User: servers.User, Password: servers.Password, Database: p.Schema, Collation: b.Wire().Collation})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Abort()
+	if _, err := c.Command(gomysql.COM_RESET_CONNECTION, nil); err != nil {
+		t.Fatal(err)
+	}
+	state := map[string]string{}
+	for _, e := range []string{"@@collation_connection", "@@character_set_client"} {
+		state[e] = must(t, c, "SELECT "+e)
 	}
 	return state
 }
@@ -168,7 +191,7 @@ func (x *client) step() error {
 			return nil
 		}
 		x.log = append(x.log, "COM_RESET_CONNECTION")
-		x.want, x.inTx = maps.Clone(x.fresh), false
+		x.want, x.inTx = maps.Clone(x.reset), false
 		_, err := x.c.Command(gomysql.COM_RESET_CONNECTION, nil)
 		return err
 	}
