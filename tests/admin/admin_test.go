@@ -35,14 +35,17 @@ const (
 )
 
 // start starts Braid with both operator ports, four shards on two nodes; load
-// is what RELOAD CONFIG reads.
-func start(t *testing.T, flavour servers.Flavour, load func() (*conf.Config, error)) *e2e.Braid {
+// is what RELOAD CONFIG reads, and changes are made to its configuration.
+func start(t *testing.T, flavour servers.Flavour, load func() (*conf.Config, error), changes ...func(*conf.Config)) *e2e.Braid {
 	t.Helper()
 	return lab.StartBraid(t, e2e.Topology{Flavour: flavour, Nodes: 2, Shards: 4, Load: load,
 		Tables: []conf.Table{{Name: "t", Kind: "sharded", Key: []string{"k"}}, {Name: "g", Kind: "global"}},
 		Change: func(c *conf.Config) {
 			c.Admin.Listen, c.Admin.HTTP = "127.0.0.1:0", "127.0.0.1:0"
 			c.Admin.Users = []conf.User{{Name: operator, Secret: conf.Secret{Password: operatorPassword}}}
+			for _, change := range changes {
+				change(c)
+			}
 		}})
 }
 

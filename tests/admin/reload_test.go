@@ -21,10 +21,10 @@ type file struct {
 }
 
 // startWithFile starts Braid; what it runs with is then in the file.
-func startWithFile(t *testing.T, flavour servers.Flavour) (*e2e.Braid, *file) {
+func startWithFile(t *testing.T, flavour servers.Flavour, changes ...func(*conf.Config)) (*e2e.Braid, *file) {
 	t.Helper()
 	f := &file{path: filepath.Join(t.TempDir(), "braid.toml")}
-	b := start(t, flavour, func() (*conf.Config, error) { return conf.Load(f.path) })
+	b := start(t, flavour, func() (*conf.Config, error) { return conf.Load(f.path) }, changes...)
 	var text strings.Builder
 	fmt.Fprintf(&text, "[proxy]\nlisten = [%q]\n[admin]\nlisten = %q\nhttp = %q\n[[admin.users]]\nname = %q\npassword = %q\n[timeouts]\ndrain = \"2s\"\n",
 		b.Config.Proxy.Listen[0], b.Config.Admin.Listen, b.Config.Admin.HTTP, operator, operatorPassword)

@@ -135,7 +135,8 @@ func TestOneShardIsAskedWhatItCanAnswer(t *testing.T) {
 	})
 }
 
-// TestRowsSentByShards counts the rows that leave the shards.
+// TestRowsSentByShards counts the rows that leave the shards: one shard is sent the
+// LIMIT (B170).
 func TestRowsSentByShards(t *testing.T) {
 	eachFlavour(t, func(t *testing.T, flavour servers.Flavour) {
 		b, db := readShop(t, flavour)
