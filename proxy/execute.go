@@ -134,6 +134,9 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 	if len(s.handlers) > 0 && (plan.DDL != nil || plan.Maintenance) {
 		defer s.askHandlers() // servers close those of the tables that it names
 	}
+	if plan.DDL != nil && s.locks() {
+		defer s.askLocks()
+	}
 	if plan.Handler != nil {
 		return s.handler(plan, q)
 	}

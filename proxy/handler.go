@@ -91,7 +91,7 @@ func (s *Session) freeHandlers() {
 	}
 }
 
-// noIndex is a name that no index has: names do not end with a space.
+// noIndex is a name that no index has: none ends with a space.
 const noIndex = "braid "
 
 // askHandlers forgets the handlers that their nodes have closed. A READ by an

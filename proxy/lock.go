@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
 	"braid/backend"
 	"braid/internal/mysql"
 	"braid/router"
@@ -158,6 +160,41 @@ func (s *Session) lockOn(n *nodeLocks, vars *backend.Vars, wait string) error {
 		return e
 	}
 	return err
+}
+
+// askLocks ends LOCK TABLES on the nodes that have ended it themselves, as they do
+// when the last of the tables locked there is dropped. What asks
+// them is a statement that servers refuse in any case, but under LOCK TABLES with
+// an error of its own.
+func (s *Session) askLocks() {
+	nobody := "braid"
+	for s.handlerIndex(nobody) >= 0 {
+		nobody += "_"
+	}
+	freed := false
+	for _, p := range slices.Clone(s.pins) {
+		if p.why&pinTables == 0 {
+			continue
+		}
+		s.hold(p.conn)
+		_, err := p.conn.Query("HANDLER "+nobody+" CLOSE", 1)
+		s.drop(p.conn)
+		var e *mysql.Error
+		switch {
+		case !errors.As(err, &e) || backend.IsLost(err) || isPrefix(err):
+			s.scrap(p.conn)
+		case e.Code == gomysql.ER_UNKNOWN_TABLE: // under LOCK TABLES it is 1192
+			for i := range s.pins {
+				if s.pins[i].conn == p.conn {
+					s.pins[i].why &^= pinTables
+					freed = true
+				}
+			}
+		}
+	}
+	if freed {
+		s.unpin(0)
+	}
 }
 
 // unlockTables is UNLOCK TABLES, which commits only when there are locks.

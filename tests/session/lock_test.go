@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -193,6 +194,37 @@ func TestLostTableLocksAreTold(t *testing.T) {
 				t.Fatal("the table is still locked")
 			}
 		}
+	})
+}
+
+// With the last of its locked tables a node ends LOCK TABLES; the session's are over
+// when no node has any left, and until then nothing else may be used on any node.
+func TestDroppedTablesAreLockedNoMore(t *testing.T) {
+	each(t, func(t *testing.T, flavour servers.Flavour) {
+		b := handlers(t, flavour)
+		c := connect(t, b)
+		must(t, c, "LOCK TABLES one WRITE")
+		must(t, c, "DROP TABLE one")
+		if got := sessionPins(b, c, t); got != "" {
+			t.Errorf("all locked tables are dropped: SHOW SESSIONS has %q", got)
+		}
+		must(t, c, "SELECT COUNT(*) FROM other")
+		must(t, c, "UPDATE i SET x=x+1")
+		must(t, c, "CREATE TABLE one(k INT PRIMARY KEY)")
+
+		must(t, c, "LOCK TABLES one WRITE, other READ")
+		must(t, c, "DROP TABLE one")
+		must(t, c, "SELECT COUNT(*) FROM other")
+		for _, k := range keys(t, b) {
+			if got, err := run(c, "SELECT x FROM i WHERE k="+strconv.Itoa(k)); !isCode(err, 1100) {
+				t.Errorf("i, where k=%d: %q, %v; want error 1100", k, got, err)
+			}
+		}
+		if _, err := run(c, "CREATE TABLE one(k INT PRIMARY KEY)"); !isCode(err, 1100) {
+			t.Errorf("CREATE TABLE: %v; want error 1100", err)
+		}
+		must(t, c, "UNLOCK TABLES")
+		must(t, c, "UPDATE i SET x=x+1")
 	})
 }
 
