@@ -71,6 +71,8 @@ func (s *Session) wrote(plan *router.Plan, ok *mysql.OK) {
 	switch {
 	case len(plan.Into) > 0:
 		s.facts.FoundRows = ok.AffectedRows
+	case plan.SelectsNone && s.mariadb():
+		s.facts.FoundRows = 0
 	case plan.Selects:
 		var info infoSum
 		info.add(ok.Info)

@@ -339,6 +339,8 @@ func (a *analysis) planAs(f *found, stmt ast.StmtNode) (planned, error) {
 		p, err := a.insert(f, n)
 		if p.plan != nil {
 			p.plan.Selects = n.Select != nil
+			sel, ok := n.Select.(*ast.SelectStmt)
+			p.plan.SelectsNone = ok && sel.From == nil && len(f.aggregates[f.owner[sel]]) == 0 && len(f.windows) == 0
 		}
 		return p, err
 	case *ast.UpdateStmt:

@@ -80,6 +80,9 @@ type Plan struct {
 
 	// Selects says that an INSERT or REPLACE has its rows from a SELECT.
 	Selects bool
+	// SelectsNone says that this SELECT has no tables, aggregates or windows:
+	// MariaDB's FOUND_ROWS() counts none of its rows.
+	SelectsNone bool
 	// FirstTable is what it calls the table that it names first, "" for none: error
 	// 1100 names it.
 	FirstTable string
