@@ -351,19 +351,16 @@ func (g *grouping) order(items []item) *mysql.Error {
 		k.Desc = false
 		g.spec.Group = append(g.spec.Group, k)
 	}
-	for i := range g.distinct {
-		g.spec.Order = append(g.spec.Order, g.keys[i])
-		g.by(g.distinct[i].text, false)
-	}
-	if !sorted {
-		return nil
-	}
-	for i := range items {
-		k, err := g.sortKey(&items[i])
+	for i := 0; sorted && i < len(items); i++ {
+		k, err := g.sortKey(&items[i]) // which may be the first to look at distinct values
 		if err != nil {
 			return err
 		}
 		g.spec.Sort = append(g.spec.Sort, k)
+	}
+	for i := range g.distinct {
+		g.spec.Order = append(g.spec.Order, g.keys[i])
+		g.by(g.distinct[i].text, false)
 	}
 	return nil
 }
