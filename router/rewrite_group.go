@@ -18,6 +18,11 @@ func (x *scatterer) aggregate(groups []item, limit limitClause) (*scatter, *mysq
 	case len(x.f.windows) > 0:
 		return nil, refuse("window functions over groups that cross shards")
 	}
+	for i := range groups {
+		if aggregated(groups[i].expr) {
+			return nil, refuse("aggregates in GROUP BY") // the server's error
+		}
+	}
 	x.spec.Aggregate = true
 	g := grouping{scatterer: x, groups: groups}
 	for i := range x.outputs {
