@@ -140,9 +140,24 @@ func bumpVersion(db string) string {
 	return "INSERT INTO braid.schema_version (db,version) VALUES (" + literal(db) + ",1) ON DUPLICATE KEY UPDATE version=version+1"
 }
 
+// deadlocksMax is how often a transaction of Braid's own in schema braid is begun
+// again after a deadlock: schema changes of several tables at once lock gaps there.
+const deadlocksMax = 100
+
 // execAll runs statements of Braid's own in one transaction.
 func execAll(c *backend.Conn, texts ...string) error {
-	for _, text := range append(append([]string{"START TRANSACTION"}, texts...), "COMMIT") {
+	texts = append(append([]string{"START TRANSACTION"}, texts...), "COMMIT")
+	var err error
+	for range deadlocksMax {
+		if err = execOnce(c, texts); !isDeadlock(err) {
+			return err
+		}
+	}
+	return err
+}
+
+func execOnce(c *backend.Conn, texts []string) error {
+	for _, text := range texts {
 		if _, err := c.Exec(text); err != nil {
 			_, _ = c.Exec("ROLLBACK") // the connection may be gone, and the transaction with it
 			return err
