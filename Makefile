@@ -46,7 +46,7 @@ servers: ## the servers the tests need: MariaDB (apt-get), MySQL 9 (a chroot in 
 	@scripts/mysql9.sh || echo "servers: no MySQL 9 here, its tests will skip and say so" >&2
 
 # One package at a time: each starts several servers.
-test: servers check ## everything, end to end, -race, on MariaDB and MySQL 9 (25 minutes): what CI runs
+test: servers check ## everything, end to end, -race, on MariaDB and MySQL 9 (28 minutes): what CI runs
 	$(GO) test -race -count=1 -p 1 -timeout 30m -v $(E2E)
 	cd $(DEMO) && $(GO) test -mod=mod -count=1 -timeout 10m -v ./...
 
@@ -83,7 +83,7 @@ fuzz: ## each fuzz target for FUZZTIME; their corpora run in every make check
 long: servers bin/bench ## the sizes of the issues: sysbench, TPC-C, 50 crashes of transactions and 200 of writes on each flavour, 800,000 ids of two Braids, the benchmark's gate (1 hour)
 	$(GO) test -count=1 -timeout 1h -v ./tests/difftest -run TestRandomStatements -random 5000
 	$(GO) test -count=1 -timeout 3h -v ./tests/workload -long
-	$(GO) test -count=1 -timeout 1h -v ./tests/drivers -run TestClientTest -all
+	$(GO) test -count=1 -timeout 1h -v ./tests/drivers -run 'TestClientTest|TestGoSQLDriverSuite' -all
 	$(GO) test -count=1 -timeout 1h -v ./tests/schema -run TestRandomWrites -writes 10000 -writes-seed 0
 	$(GO) test -race -count=1 -timeout 1h -v ./tests/session -steps 100000
 	$(GO) test -race -count=1 -timeout 1h -v ./tests/protocol -run TestStatementsLeakNowhere -rounds 50000

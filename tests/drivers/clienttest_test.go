@@ -48,7 +48,8 @@ func clientTest() string {
 }
 
 // all has every test of mariadb-client-test run; without it it is every fourth,
-// and every twelfth over four shards.
+// and every twelfth over four shards, and go-sql-driver's suite is not run over
+// four shards of MySQL.
 var all = flag.Bool("all", false, "all tests of mariadb-client-test, not every fourth or twelfth")
 
 // clientTestRun is one test of the program against one address.
