@@ -65,7 +65,7 @@ func openChange(ctx context.Context, node *backend.Node, database string, tables
 }
 
 func (ch *schemaChange) lock(tables []string, wait string) error {
-	setup := "SET SESSION autocommit=1,sql_mode='',sql_safe_updates=0,innodb_lock_wait_timeout=50,wait_timeout=" + strconv.Itoa(int(changeWait/time.Second))
+	setup := "SET SESSION autocommit=1,sql_mode='',sql_safe_updates=0,wait_timeout=" + strconv.Itoa(int(changeWait/time.Second))
 	if _, err := ch.c.Exec(setup); err != nil {
 		return err
 	}
