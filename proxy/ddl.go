@@ -135,6 +135,10 @@ func (s *Session) changeShards(plan *router.Plan, ch *schemaChange) (sum mysql.O
 		t := &s.route.Targets[i]
 		p := s.place(plan, t.Shard)
 		ok, refused, err := s.ddlOn(plan, &p, t)
+		for n := 0; refused && isDeadlock(err) && n < deadlocksMax; n++ {
+			// MySQL's own: several schema changes and who reads the schema met among its locks.
+			ok, refused, err = s.ddlOn(plan, &p, t)
+		}
 		if err == nil {
 			if i == 0 {
 				sum = ok
