@@ -109,29 +109,21 @@ func (w *changeWork) text(shard string) string {
 // begin writes down what is about to be done: the rules of new tables, and, where
 // several shards are changed, how to go on after a failure.
 func (ch *schemaChange) begin(ctx context.Context, d *router.DDL, statement []byte, work *changeWork) error {
-	var err error
-	for range deadlocksMax {
-		if err = ch.write(ctx, d, statement, work); missingTable(err) {
-			err = ch.makeTables()
-		} else if !isDeadlock(err) {
-			return err
-		}
-		if err != nil && !isDeadlock(err) {
-			return err
-		}
+	err := ch.write(ctx, d, statement, work)
+	if !missingTable(err) {
+		return err
 	}
-	return err
-}
-
-// makeTables makes the tables of schema braid. Several clients that find them
-// missing at once may be in each other's way: error 1213.
-func (ch *schemaChange) makeTables() error {
 	for _, text := range schemaTables() {
-		if _, err := ch.c.Exec(text); err != nil {
+		// Several clients that find the tables missing at once may be in each other's way.
+		_, err := ch.c.Exec(text)
+		for n := 0; isDeadlock(err) && n < deadlocksMax; n++ {
+			_, err = ch.c.Exec(text)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return nil
+	return ch.write(ctx, d, statement, work)
 }
 
 func (ch *schemaChange) write(ctx context.Context, d *router.DDL, statement []byte, work *changeWork) error {
