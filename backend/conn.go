@@ -221,7 +221,8 @@ func (c *Conn) queueReset() error {
 	if err := c.WriteCommand(gomysql.COM_RESET_CONNECTION, nil); err != nil {
 		return err
 	}
-	c.vars, c.autocommit, c.stmts = nil, autocommitUnknown, stmtCache{}
+	c.vars, c.autocommit = nil, autocommitUnknown
+	c.lostStmts()
 	c.identity = "" // its low wait_timeout (rule T8) is gone too
 	if c.node.MariaDB() {
 		c.schema = "" // character_set_database is not the schema's any more

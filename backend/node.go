@@ -31,6 +31,7 @@ type Node struct {
 	info atomic.Pointer[mysql.ServerInfo] // of the last connection made
 
 	opened, killed, failed atomic.Uint64
+	stmts                  stmtRoom
 
 	mu struct {
 		sync.Mutex
@@ -52,8 +53,10 @@ func newNode(n conf.Node, password string, how transport, cfg *conf.Config, log 
 	if n.ConnectionsMax > 0 {
 		pool.ConnectionsMax = n.ConnectionsMax
 	}
-	return &Node{name: n.Name, conf: n, password: password, transport: how, pool: pool, timeouts: cfg.Timeouts,
+	node := &Node{name: n.Name, conf: n, password: password, transport: how, pool: pool, timeouts: cfg.Timeouts,
 		packet: max(cfg.Proxy.PacketBytesMax, 64<<20), log: log.With(zap.String("node", n.Name))}
+	node.stmts.max.Store(stmtRoomDefault)
+	return node
 }
 
 // Name returns the node's name in the configuration.
@@ -249,6 +252,7 @@ func (n *Node) pick(foundRows bool, schema string, vars *Vars, called bool) *Con
 			if c.foundRows != foundRows {
 				n.mu.idle = append(n.mu.idle[:i], n.mu.idle[i+1:]...)
 				n.mu.open--
+				c.lostStmts()
 				go c.Close() // never blocks for long; the lock is held
 				break
 			}
@@ -319,6 +323,7 @@ func (c *Conn) Release() {
 
 // Destroy closes the connection; the node rolls back what was open on it.
 func (c *Conn) Destroy() {
+	c.lostStmts()
 	_ = c.Conn.Close()
 	c.node.gone()
 }
@@ -360,6 +365,10 @@ type PoolStats struct {
 	Open, Idle, Waiting int
 	Opened, Failed      uint64 // since the start
 	Max                 int
+	// Statements are kept prepared on the connections; NoRoom is how often, since
+	// the start, the node refused one because it had too many.
+	Statements int64
+	NoRoom     uint64
 }
 
 // Stats returns the pool's present figures.
@@ -367,7 +376,8 @@ func (n *Node) Stats() PoolStats {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return PoolStats{Open: n.mu.open, Idle: len(n.mu.idle), Waiting: len(n.mu.waiters),
-		Opened: n.opened.Load(), Failed: n.failed.Load(), Max: n.pool.ConnectionsMax}
+		Opened: n.opened.Load(), Failed: n.failed.Load(), Max: n.pool.ConnectionsMax,
+		Statements: n.stmts.open.Load(), NoRoom: n.stmts.refused.Load()}
 }
 
 // Own opens a connection outside the pool, for work of Braid's own that must

@@ -55,8 +55,9 @@ func (c *Conn) Prepared(text []byte) *Stmt {
 }
 
 // Prepare brings the connection to need and prepares text there, or finds it
-// prepared. At most the pool's statements_max stay prepared on a connection.
-// An *mysql.Error leaves the connection usable.
+// prepared. At most the pool's statements_max stay prepared on a connection,
+// fewer where the node would have too many (see stmtRoom). An *mysql.Error leaves
+// the connection usable.
 func (c *Conn) Prepare(need *Need, text []byte) (*Stmt, error) {
 	if err := c.bring(need); err != nil {
 		return nil, err
@@ -64,11 +65,31 @@ func (c *Conn) Prepare(need *Need, text []byte) (*Stmt, error) {
 	if s := c.Prepared(text); s != nil {
 		return s, nil
 	}
-	for c.stmts.order.Len() >= c.node.pool.StatementsMax && c.stmts.order.Len() > 0 {
+	for n := c.node.stmtsMax(); c.stmts.order.Len() >= n && c.stmts.order.Len() > 0; {
 		if err := c.closeStmt(c.stmts.order.Back()); err != nil {
 			return nil, err
 		}
 	}
+	s, err := c.prepare(text)
+	for range roomTries {
+		if !noRoom(err) {
+			break
+		}
+		c.node.stmts.refused.Add(1)
+		if c.stmts.order.Len() > 0 {
+			if err := c.forgetStmts(); err != nil {
+				return nil, err
+			}
+		} else {
+			c.node.makeRoom()
+		}
+		s, err = c.prepare(text)
+	}
+	return s, err
+}
+
+// prepare lets the node prepare text, and keeps the statement.
+func (c *Conn) prepare(text []byte) (*Stmt, error) {
 	if err := c.WriteCommand(gomysql.COM_STMT_PREPARE, text); err != nil {
 		return nil, err
 	}
@@ -111,6 +132,7 @@ func (c *Conn) Prepare(need *Need, text []byte) (*Stmt, error) {
 		c.stmts.byText = map[stmtKey]*list.Element{}
 	}
 	c.stmts.byText[s.key] = c.stmts.order.PushFront(s)
+	c.node.stmts.open.Add(1)
 	return s, nil
 }
 
@@ -127,6 +149,7 @@ func (c *Conn) closeStmt(e *list.Element) error {
 	s := e.Value.(*Stmt)
 	delete(c.stmts.byText, s.key)
 	c.stmts.order.Remove(e)
+	c.node.stmts.open.Add(-1)
 	var id [4]byte
 	binary.LittleEndian.PutUint32(id[:], s.ID)
 	return c.WriteCommand(gomysql.COM_STMT_CLOSE, id[:])

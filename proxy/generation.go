@@ -64,7 +64,8 @@ type nodeDefaults struct {
 	// clientSet is the global character_set_client, collation its default one as
 	// the global collation_connection says where that fits.
 	clientSet, collation string
-	errorsMax            int // max_error_count
+	errorsMax            int   // max_error_count
+	preparedMax          int64 // max_prepared_stmt_count
 }
 
 // buildGeneration makes the snapshot after before (which may be nil). A

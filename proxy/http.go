@@ -91,6 +91,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	send("generation", "number of the configuration and schema snapshot in force", prometheus.GaugeValue, float64(g.number), nil, nil)
 	send("databases_unusable", "databases whose schema could not be read", prometheus.GaugeValue, float64(len(g.unread)), nil, nil)
 	send("transactions_open", "transactions with a leg on some node", prometheus.GaugeValue, float64(len(c.s.tx.Open())), nil, nil)
+	send("prepared_statements", "statements that clients have prepared", prometheus.GaugeValue, float64(c.s.prepared.Load()), nil, nil)
 	for _, n := range g.cluster.Nodes() {
 		st := n.Stats()
 		l, v := []string{"node"}, []string{n.Name()}
@@ -100,5 +101,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		send("pool_max", "connections_max of the node's pool", prometheus.GaugeValue, float64(st.Max), l, v)
 		send("pool_opened_total", "connections opened to the node", prometheus.CounterValue, float64(st.Opened), l, v)
 		send("pool_failed_total", "connections to the node that could not be opened", prometheus.CounterValue, float64(st.Failed), l, v)
+		send("pool_statements", "statements kept prepared on the node", prometheus.GaugeValue, float64(st.Statements), l, v)
+		send("pool_statements_refused_total", "statements that the node had no room to prepare; others were closed for them", prometheus.CounterValue, float64(st.NoRoom), l, v)
 	}
 }

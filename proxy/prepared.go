@@ -63,21 +63,35 @@ func (s *Session) unknownStmt(id uint32, command string) *mysql.Error {
 	return mysql.Errorf(1243, "Unknown prepared statement handler (%d) given to %s", id, command)
 }
 
-// preparedMax bounds a session's prepared statements, as max_prepared_stmt_count
-// bounds a server's.
-const preparedMax = 16382
+// takePrepared counts one statement more that clients have prepared. All of this
+// Braid's together are bounded by max_prepared_stmt_count, as a server's are.
+func (s *Session) takePrepared() error {
+	limit := int64(preparedDefault)
+	if b := s.gen.anyBase(s.database); b != nil {
+		limit = b.defaults.preparedMax
+	}
+	if s.srv.prepared.Add(1) > limit {
+		s.srv.prepared.Add(-1)
+		return mysql.Errorf(gomysql.ER_MAX_PREPARED_STMT_COUNT_REACHED, "Can't create more than max_prepared_stmt_count statements (current value: %d)", limit)
+	}
+	return nil
+}
+
+// preparedDefault is the bound while no node has told its own.
+const preparedDefault = 16382
 
 // comPrepare answers COM_STMT_PREPARE. The statement is planned here, and a
 // node is asked to prepare the client's text, for the metadata.
 func (s *Session) comPrepare(textBytes []byte) error {
 	s.latest = nil
 	s.srv.stats.statements.Add(1)
-	if len(s.stmts) >= preparedMax {
-		return s.fail(mysql.Errorf(1461, "Can't create more than max_prepared_stmt_count statements (current value: %d)", preparedMax))
+	if err := s.takePrepared(); err != nil {
+		return s.failErr(err)
 	}
 	ps := &prepared{text: append([]byte(nil), textBytes...)}
 	d, err := s.describe(ps)
 	if err != nil {
+		s.srv.prepared.Add(-1)
 		return s.failErr(err)
 	}
 	ps.params, ps.columns = len(d.params), len(d.columns)
@@ -420,6 +434,7 @@ func (s *Session) comClose(payload []byte) {
 	if ps := s.stmt(stmtID(payload)); ps != nil {
 		ps.closeCursor()
 		delete(s.stmts, ps.id)
+		s.srv.prepared.Add(-1)
 		if s.latest == ps {
 			s.latest = nil
 		}
@@ -434,6 +449,7 @@ func (s *Session) closeStatements() {
 	for _, ps := range s.stmts {
 		ps.closeCursor()
 	}
+	s.srv.prepared.Add(-int64(len(s.stmts) + len(s.named)))
 	s.stmts, s.named, s.latest = nil, nil, nil
 }
 

@@ -30,10 +30,14 @@ func (s *Session) prepareNamed(l *router.Local) error {
 			text = "NULL"
 		}
 	}
-	delete(s.named, strings.ToLower(l.Name))
+	s.forgetNamed(l.Name)
+	if err := s.takePrepared(); err != nil {
+		return s.failErr(err)
+	}
 	ps := &prepared{text: []byte(text)}
 	d, err := s.describe(ps)
 	if err != nil {
+		s.srv.prepared.Add(-1)
 		return s.failErr(err)
 	}
 	ps.params = len(d.params)
@@ -210,7 +214,16 @@ func (s *Session) deallocate(l *router.Local) error {
 	if s.named[strings.ToLower(l.Name)] == nil {
 		return s.fail(mysql.Errorf(1243, "Unknown prepared statement handler (%s) given to DEALLOCATE PREPARE", l.Name))
 	}
-	delete(s.named, strings.ToLower(l.Name))
+	s.forgetNamed(l.Name)
 	s.trackChange()
 	return s.okNothing()
+}
+
+// forgetNamed drops the statement of that name, if there is one.
+func (s *Session) forgetNamed(name string) {
+	name = strings.ToLower(name)
+	if s.named[name] != nil {
+		delete(s.named, name)
+		s.srv.prepared.Add(-1)
+	}
 }

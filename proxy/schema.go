@@ -102,12 +102,13 @@ func readShard(ctx context.Context, node *backend.Node, schema string) (router.S
 		return nil, def, false, err
 	}
 	defer c.Close()
-	rows, err := c.Query("SELECT @@version, @@global.sql_mode, @@global.time_zone, @@lower_case_table_names, @@system_time_zone, @@max_sort_length, @@global.character_set_client, @@global.collation_connection, @@global.max_error_count", 1)
+	rows, err := c.Query("SELECT @@version, @@global.sql_mode, @@global.time_zone, @@lower_case_table_names, @@system_time_zone, @@max_sort_length, @@global.character_set_client, @@global.collation_connection, @@global.max_error_count, @@global.max_prepared_stmt_count", 1)
 	if err != nil {
 		return nil, def, false, err
 	}
 	def = nodeDefaults{version: string(rows[0][0]), sqlMode: string(rows[0][1]), timeZone: string(rows[0][2]), systemZone: string(rows[0][4]), sortLength: int(parseUint(rows[0][5])),
-		clientSet: string(rows[0][6]), collation: string(rows[0][7]), errorsMax: int(parseUint(rows[0][8]))}
+		clientSet: string(rows[0][6]), collation: string(rows[0][7]), errorsMax: int(parseUint(rows[0][8])), preparedMax: int64(parseUint(rows[0][9]))}
+	node.SetStatementsMax(def.preparedMax)
 	lower := string(rows[0][3]) != "0"
 	lit := quote(schema)
 	if rows, err = c.Query("SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME="+lit, 1); err != nil {

@@ -27,8 +27,10 @@ type Server struct {
 	rsa   *mysql.RSAKey
 	ids   atomic.Uint64
 	stats stats
-	sets  setMemory
-	start time.Time
+	// prepared counts the statements that clients have prepared.
+	prepared atomic.Int64
+	sets     setMemory
+	start    time.Time
 
 	// Load reads the configuration file again, for RELOAD CONFIG on the admin
 	// port; nil: there is none. Set it before Run.
