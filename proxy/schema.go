@@ -4,17 +4,19 @@ import (
 	"context"
 	"fmt"
 	"reflect"
-	"sort"
-	"strconv"
 	"strings"
+	"sync"
 
 	"braid/backend"
 	"braid/conf"
 	"braid/router"
 )
 
-// tablesMax bounds the rows read from information_schema for one shard.
+// tablesMax bounds the rows read from information_schema for one node.
 const tablesMax = 1 << 20
+
+// nodesAtOnce bounds the nodes of a database that are read side by side.
+const nodesAtOnce = 16
 
 // readDatabase reads one database's tables: columns and keys from the first
 // shard, the names of the tables from all of them, since single tables may live
@@ -24,24 +26,28 @@ const tablesMax = 1 << 20
 func (g *generation) readDatabase(ctx context.Context, d *conf.Database) (_ *router.Database, _ *databaseBase, version uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, schemaTimeout)
 	defer cancel()
+	first, err := g.cluster.Node(d.Shards[0].Node).Own(ctx, schemaTimeout)
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("shard %s: %w", d.Shards[0].Name, err)
+	}
+	defer first.Close()
 	if len(d.Shards) == 1 {
-		db, base, shards, err := g.readShards(ctx, d)
+		db, base, shards, err := g.readShards(ctx, d, first)
 		if err == nil {
 			err = router.BuildTables(db, d, shards)
 		}
 		return db, base, 0, err
 	}
-	first := g.cluster.Node(d.Shards[0].Node)
-	version, rules, err := readRemembered(ctx, first, d.Name)
+	version, rules, err := readRemembered(first, d.Name)
 	for err == nil {
 		var db *router.Database
 		var base *databaseBase
 		var shards []router.ShardTables
-		if db, base, shards, err = g.readShards(ctx, d); err != nil {
+		if db, base, shards, err = g.readShards(ctx, d, first); err != nil {
 			return nil, nil, 0, err
 		}
 		before, known := version, rules
-		if version, rules, err = readRemembered(ctx, first, d.Name); err == nil && version == before && reflect.DeepEqual(rules, known) {
+		if version, rules, err = readRemembered(first, d.Name); err == nil && version == before && reflect.DeepEqual(rules, known) {
 			db.Remembered = rules
 			return db, base, version, router.BuildTables(db, d, shards)
 		}
@@ -49,12 +55,13 @@ func (g *generation) readDatabase(ctx context.Context, d *conf.Database) (_ *rou
 	return nil, nil, 0, fmt.Errorf("shard %s: %w", d.Shards[0].Name, err)
 }
 
-// readShards reads what the shards of a database hold.
-func (g *generation) readShards(ctx context.Context, d *conf.Database) (*router.Database, *databaseBase, []router.ShardTables, error) {
+// readShards reads what the shards of a database hold, the nodes side by side and
+// each on one connection. first is a connection to the node of the first shard.
+func (g *generation) readShards(ctx context.Context, d *conf.Database, first *backend.Conn) (*router.Database, *databaseBase, []router.ShardTables, error) {
 	db := &router.Database{Name: d.Name, Tables: map[string]*router.Table{}, SamePhysical: true}
 	base := &databaseBase{conf: d, isolation: d.Isolation}
-	var shards []router.ShardTables
-	for i, s := range d.Shards {
+	schemas := map[*backend.Node][]string{}
+	for _, s := range d.Shards {
 		schema := s.Schema
 		if schema == "" {
 			schema = d.Name
@@ -63,16 +70,25 @@ func (g *generation) readShards(ctx context.Context, d *conf.Database) (*router.
 		base.nodes = append(base.nodes, node)
 		db.Shards = append(db.Shards, router.Shard{Name: s.Name, Node: s.Node, Schema: schema})
 		db.SamePhysical = db.SamePhysical && schema == d.Name
-		tables, defaults, lower, err := readShard(ctx, node, schema)
-		if err != nil {
-			return nil, nil, nil, fmt.Errorf("shard %s: %w", s.Name, err)
+		schemas[node] = append(schemas[node], schema)
+	}
+	read := readNodes(ctx, schemas, first)
+	var shards []router.ShardTables
+	for i, s := range d.Shards {
+		r := read[base.nodes[i]]
+		tables, found := r.schemas[db.Shards[i].Schema]
+		if r.err == nil && !found {
+			r.err = fmt.Errorf("node %s has no schema %s: create it there, or correct the shard's schema", s.Node, db.Shards[i].Schema)
+		}
+		if r.err != nil {
+			return nil, nil, nil, fmt.Errorf("shard %s: %w", s.Name, r.err)
 		}
 		flavour := router.MySQL
-		if node.MariaDB() {
+		if base.nodes[i].MariaDB() {
 			flavour = router.MariaDB
 		}
 		if i == 0 {
-			db.Flavour, db.LowerCase, base.defaults = flavour, lower, defaults
+			db.Flavour, db.LowerCase, base.defaults = flavour, r.lower, r.defaults
 		} else if db.Flavour != flavour {
 			return nil, nil, nil, fmt.Errorf("shard %s is on a %v node and shard %s on a %v one: the nodes of one database must be of one family", d.Shards[0].Name, db.Flavour, s.Name, flavour)
 		}
@@ -81,118 +97,40 @@ func (g *generation) readShards(ctx context.Context, d *conf.Database) (*router.
 	return db, base, shards, nil
 }
 
-// readRemembered reads what the first shard's node keeps of a database's schema.
-func readRemembered(ctx context.Context, node *backend.Node, db string) (version uint64, rules []conf.Table, err error) {
-	c, err := node.Own(ctx, schemaTimeout)
-	if err != nil {
-		return 0, nil, err
+// readNodes reads the given schemas of each node.
+func readNodes(ctx context.Context, schemas map[*backend.Node][]string, first *backend.Conn) map[*backend.Node]nodeSchemas {
+	var mu sync.Mutex
+	read := map[*backend.Node]nodeSchemas{}
+	var wg sync.WaitGroup
+	turn := make(chan struct{}, nodesAtOnce)
+	for node, names := range schemas {
+		turn <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-turn }()
+			var r nodeSchemas
+			if node == first.Node() {
+				r = readNode(first, names)
+			} else if c, err := node.Own(ctx, schemaTimeout); err != nil {
+				r.err = err
+			} else {
+				r = readNode(c, names)
+				_ = c.Close()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			read[node] = r
+		})
 	}
-	defer c.Close()
+	wg.Wait()
+	return read
+}
+
+// readRemembered reads what the first shard's node keeps of a database's schema.
+func readRemembered(c *backend.Conn, db string) (version uint64, rules []conf.Table, err error) {
 	if version, err = schemaVersion(c, db); err == nil {
 		rules, err = rememberedRules(c, db)
 	}
 	return version, rules, err
-}
-
-// readShard reads what one shard's schema holds.
-func readShard(ctx context.Context, node *backend.Node, schema string) (router.ShardTables, nodeDefaults, bool, error) {
-	var def nodeDefaults
-	c, err := node.Own(ctx, schemaTimeout)
-	if err != nil {
-		return nil, def, false, err
-	}
-	defer c.Close()
-	rows, err := c.Query("SELECT @@version, @@global.sql_mode, @@global.time_zone, @@lower_case_table_names, @@system_time_zone, @@max_sort_length, @@global.character_set_client, @@global.collation_connection, @@global.max_error_count, @@global.max_prepared_stmt_count", 1)
-	if err != nil {
-		return nil, def, false, err
-	}
-	def = nodeDefaults{version: string(rows[0][0]), sqlMode: string(rows[0][1]), timeZone: string(rows[0][2]), systemZone: string(rows[0][4]), sortLength: int(parseUint(rows[0][5])),
-		clientSet: string(rows[0][6]), collation: string(rows[0][7]), errorsMax: int(parseUint(rows[0][8])), preparedMax: int64(parseUint(rows[0][9]))}
-	node.SetStatementsMax(def.preparedMax)
-	lower := string(rows[0][3]) != "0"
-	lit := quote(schema)
-	if rows, err = c.Query("SELECT 1 FROM information_schema.SCHEMATA WHERE SCHEMA_NAME="+lit, 1); err != nil {
-		return nil, def, false, err
-	}
-	if len(rows) == 0 {
-		return nil, def, false, fmt.Errorf("node %s has no schema %s: create it there, or correct the shard's schema", node.Name(), schema)
-	}
-	tables := map[string]*router.TableInfo{}
-	if rows, err = c.Query("SELECT TABLE_NAME, TABLE_TYPE, ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA="+lit, tablesMax); err != nil {
-		return nil, def, false, err
-	}
-	for _, r := range rows {
-		tables[string(r[0])] = &router.TableInfo{Name: string(r[0]), View: strings.HasSuffix(string(r[1]), "VIEW"), Snapshots: string(r[2]) == "InnoDB"}
-	}
-	if rows, err = c.Query("SELECT TABLE_NAME, VIEW_DEFINITION, COLLATION_CONNECTION FROM information_schema.VIEWS WHERE TABLE_SCHEMA="+lit, tablesMax); err != nil {
-		return nil, def, false, err
-	}
-	for _, r := range rows {
-		if t := tables[string(r[0])]; t != nil {
-			t.Definition, t.Collation = string(r[1]), string(r[2])
-		}
-	}
-	rows, err = c.Query("SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, CHARACTER_SET_NAME, COLLATION_NAME, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, ORDINAL_POSITION FROM information_schema.COLUMNS WHERE TABLE_SCHEMA="+lit+" ORDER BY TABLE_NAME, ORDINAL_POSITION", tablesMax)
-	if err != nil {
-		return nil, def, false, err
-	}
-	for _, r := range rows {
-		t := tables[string(r[0])]
-		if t == nil {
-			continue
-		}
-		pos, _ := strconv.Atoi(string(r[9]))
-		col := router.Column{Name: string(r[1]), DataType: strings.ToLower(string(r[2])), ColumnType: strings.ToLower(string(r[3])),
-			Charset: string(r[4]), Collation: string(r[5]), Nullable: string(r[6]) == "YES", Extra: string(r[8]), Position: pos}
-		if col.DataType == "enum" || col.DataType == "set" {
-			col.ColumnType = string(r[3]) // its members keep their case
-		}
-		if r[7] != nil {
-			s := string(r[7])
-			col.Default = &s
-		}
-		t.Columns = append(t.Columns, col)
-	}
-	rows, err = c.Query("SELECT TABLE_NAME, INDEX_NAME, CASE WHEN SUB_PART IS NULL THEN COLUMN_NAME END, NON_UNIQUE FROM information_schema.STATISTICS WHERE TABLE_SCHEMA="+lit+" ORDER BY TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX", tablesMax)
-	if err != nil {
-		return nil, def, false, err
-	}
-	for _, r := range rows {
-		t := tables[string(r[0])]
-		if t == nil {
-			continue
-		}
-		col := -1 // a functional key part has no column, and a beginning is not one
-		for i := range t.Columns {
-			if t.Columns[i].Name == string(r[2]) {
-				col = i
-			}
-		}
-		t.AddIndex(string(r[1]), string(r[3]) == "0", col)
-	}
-	rows, err = c.Query("SELECT TABLE_NAME, CONSTRAINT_NAME, COLUMN_NAME, IF(REFERENCED_TABLE_SCHEMA=TABLE_SCHEMA, REFERENCED_TABLE_NAME, ''), REFERENCED_COLUMN_NAME FROM information_schema.KEY_COLUMN_USAGE WHERE TABLE_SCHEMA="+lit+" AND REFERENCED_TABLE_NAME IS NOT NULL ORDER BY TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION", tablesMax)
-	if err != nil {
-		return nil, def, false, err
-	}
-	for _, r := range rows {
-		if t := tables[string(r[0])]; t != nil {
-			t.AddForeign(string(r[1]), string(r[2]), string(r[3]), string(r[4]))
-		}
-	}
-	if rows, err = c.Query("SELECT EVENT_OBJECT_TABLE, TRIGGER_NAME FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA="+lit, tablesMax); err != nil {
-		return nil, def, false, err
-	}
-	for _, r := range rows {
-		if t := tables[string(r[0])]; t != nil {
-			t.Triggers, t.TriggerNames = true, append(t.TriggerNames, string(r[1]))
-		}
-	}
-	out := make(router.ShardTables, 0, len(tables))
-	for _, t := range tables {
-		out = append(out, *t)
-	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
-	return out, def, lower, nil
 }
 
 // quote makes an SQL string literal that means the same under every sql_mode:
