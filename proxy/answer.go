@@ -177,16 +177,29 @@ type place struct {
 	database string // logical
 	shard    string
 	views    map[string]router.GatherView // of a statement over copies: Gather.Views
+	// qualified are the plan's Qualified.
+	qualified map[string]bool
+}
+
+// logical is an error of the place as a single server would word it.
+func (p *place) logical(e *mysql.Error) *mysql.Error {
+	const unknown = "Unknown column '"
+	if rest, ok := strings.CutPrefix(e.Message, unknown); ok && e.Code == gomysql.ER_BAD_FIELD_ERROR {
+		if column, _, _ := strings.Cut(rest, "'"); p.qualified[column] {
+			return &mysql.Error{Code: e.Code, State: e.State, Message: unknown + p.database + "." + rest}
+		}
+	}
+	return logical(e, p.schema, p.database)
 }
 
 // shardError adds the shard to an error that is not MySQL's own.
 func (p *place) shardError(err error) error {
 	var e *mysql.Error
 	if pe := (*backend.ErrPrefix)(nil); errors.As(err, &pe) {
-		return mysql.Errorf(pe.Err.Code, "shard %s (node %s): %s", p.shard, p.node.Name(), logical(pe.Err, p.schema, p.database).Message)
+		return mysql.Errorf(pe.Err.Code, "shard %s (node %s): %s", p.shard, p.node.Name(), p.logical(pe.Err).Message)
 	}
 	if errors.As(err, &e) {
-		return logical(e, p.schema, p.database)
+		return p.logical(e)
 	}
 	var se *mysql.SocketError
 	if errors.As(err, &se) && se.Side == mysql.ClientSide {

@@ -224,7 +224,7 @@ func (s *Session) onShard(plan *router.Plan, p *place, f func(*backend.Conn) err
 		s.done(c, plan, &mysql.OK{})
 		return nil
 	case errors.As(err, &e) && !backend.IsLost(err) && !isPrefix(err):
-		return s.refused(c, plan, p, logical(e, p.schema, p.database))
+		return s.refused(c, plan, p, p.logical(e))
 	}
 	return s.broken(c, plan, p, err)
 }

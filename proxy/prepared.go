@@ -268,7 +268,7 @@ func (s *Session) describeOn(p *place, text []byte) (*described, error) {
 			return d, nil
 		case errors.As(err, &e) && !isPrefix(err):
 			s.giveBack(c)
-			return nil, logical(e, p.schema, p.database)
+			return nil, p.logical(e)
 		}
 		s.scrap(c)
 		if pinned {

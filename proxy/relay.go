@@ -86,7 +86,7 @@ func (s *Session) relayOne(c *backend.Conn, first []byte, p *place, r *relayed) 
 		}
 		return false, nil
 	case 0xff:
-		r.err = logical(mysql.ParseError(first), p.schema, p.database)
+		r.err = p.logical(mysql.ParseError(first))
 		return false, nil
 	case 0xfb:
 		return true, s.passFile(c)
@@ -137,7 +137,7 @@ func (s *Session) relayOne(c *backend.Conn, first []byte, p *place, r *relayed) 
 		return false, err
 	}
 	if end[0] == 0xff {
-		r.err = logical(mysql.ParseError(end), p.schema, p.database)
+		r.err = p.logical(mysql.ParseError(end))
 		return false, nil
 	}
 	if r.ok, err = mysql.ParseOK(end, false); err != nil {
@@ -233,7 +233,7 @@ func (s *Session) renameSchema(def []byte, p *place) []byte {
 		return def
 	}
 	rest := def[4+n:]
-	derived := len(schema) == 0 && len(p.views) > 0
+	derived := len(schema) == 0 && p.schema == scratchSchema
 	if !derived && string(schema) != p.schema {
 		return def
 	}
@@ -246,14 +246,14 @@ func (s *Session) renameSchema(def []byte, p *place) []byte {
 	if n == 0 || m == 0 {
 		return def
 	}
-	renamed := router.CopiedName(string(original))
+	database, renamed := p.database, router.CopiedName(string(original))
 	switch view, ok := p.views[string(table)]; {
 	case !ok && derived:
-		return def
+		database = ""
 	case ok && (!derived || view.Held):
 		renamed = view.Name // the rows were in a table of the server's own
 	}
-	s.def = mysql.AppendLenEncString(append(s.def[:0], def[:4]...), p.database)
+	s.def = mysql.AppendLenEncString(append(s.def[:0], def[:4]...), database)
 	s.def = mysql.AppendLenEncString(mysql.AppendLenEncString(s.def, table), renamed)
 	rest = rest[n+m:]
 	s.def = append(s.def, rest...)

@@ -20,7 +20,7 @@ func (s *Session) place(plan *router.Plan, shard int) place {
 		return place{node: b.nodes[0]}
 	}
 	sh := &s.gen.topology.Databases[plan.Database].Shards[shard]
-	return place{node: s.gen.base[plan.Database].nodes[shard], schema: sh.Schema, database: plan.Database, shard: sh.Name}
+	return place{node: s.gen.base[plan.Database].nodes[shard], schema: sh.Schema, database: plan.Database, shard: sh.Name, qualified: plan.Qualified}
 }
 
 // need is what a statement of plan wants its connection to be like at p.

@@ -316,6 +316,9 @@ func (a *analysis) plan(s *shape, stmt ast.StmtNode) (planned, error) {
 		p.plan.Unlocks = f.functions["release_lock"]
 		p.plan.UnlocksAll = f.functions["release_all_locks"]
 		p.plan.UserLocks = f.locks
+		if p.plan.Database != "" {
+			p.plan.Qualified = s.qualified(p.plan.Database)
+		}
 		if p.plan.FirstTable = f.first; f.first == "" && p.plan.DDL != nil && len(p.plan.DDL.Tables) > 0 {
 			p.plan.FirstTable = p.plan.DDL.Tables[0]
 		}

@@ -451,6 +451,39 @@ func (f *found) qualifierEdits() ([]edit, *mysql.Error) {
 	return edits, nil
 }
 
+// qualified are the columns of Plan.Qualified.
+func (s *shape) qualified(database string) map[string]bool {
+	var out, bare map[string]bool
+	put := func(in map[string]bool, t, c token) map[string]bool {
+		if in == nil {
+			in = map[string]bool{}
+		}
+		in[t.name(s.text)+"."+c.name(s.text)] = true
+		return in
+	}
+	name := func(i int) bool { return i < len(s.toks) && s.toks[i].ident() }
+	point := func(i int) bool { return i < len(s.toks) && s.toks[i].is(s.text, '.') }
+	for i := 0; i < len(s.toks); i++ {
+		if !name(i) || !point(i+1) || !name(i+2) {
+			continue
+		}
+		switch three := point(i+3) && name(i+4); {
+		case three && s.toks[i].name(s.text) == database:
+			out = put(out, s.toks[i+2], s.toks[i+4])
+			i += 4
+		case three:
+			i += 4
+		default:
+			bare = put(bare, s.toks[i], s.toks[i+2])
+			i += 2
+		}
+	}
+	for c := range bare {
+		delete(out, c)
+	}
+	return out
+}
+
 // nameEdits give the select list's items that change the name they had (rule D3).
 func (f *found) nameEdits(edits []edit) []edit {
 	const nameMax = 255

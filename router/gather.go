@@ -287,7 +287,7 @@ func (f *found) gatherText(g *gatherPlan) (template, *mysql.Error) {
 	}
 	edits = append(edits, more...)
 	if f.db.Flavour == MySQL || f.readsViews() {
-		copies, err := f.copyEdits(g)
+		copies, err := f.copyEdits(g, edits)
 		if err != nil {
 			return nil, err
 		}
@@ -305,27 +305,25 @@ func (f *found) readsViews() bool {
 	return slices.ContainsFunc(f.refs, func(r *ref) bool { return r.table.View })
 }
 
-// copyEdits write the references to tables as the copies need it.
-func (f *found) copyEdits(g *gatherPlan) ([]edit, *mysql.Error) {
-	s := f.shape
-	toks, tables, err := f.copyTokens()
+// copyEdits write the references to tables as the copies need it; base are the
+// other edits of the text.
+func (f *found) copyEdits(g *gatherPlan, base []edit) ([]edit, *mysql.Error) {
+	toks, tables, named, err := f.copyTokens()
 	if err != nil {
 		return nil, err
 	}
-	var out []edit
-	c := copyNames{f: f, seen: map[*Table]int{}, apart: f.db.Flavour == MySQL}
-	for _, i := range tables {
-		name := toks[i].name(s.text)
-		with, err := c.next(f.db.Table(name), name, i+1 < len(toks) && aliasFollows(toks[i+1], s.text))
+	c := copyNames{f: f, toks: toks, tables: tables, seen: map[*Table]int{}, apart: f.db.Flavour == MySQL}
+	out, err := c.tableEdits(0, len(f.shape.text))
+	if err != nil || !c.apart {
+		return out, err
+	}
+	if f.unstable == "" && len(f.assigns) == 0 {
+		c.base, c.named, c.ctes, c.used = base, named, cteTexts(f.shape.text, toks), map[string]int{}
+		more, err := c.cteEdits(0, len(f.shape.text))
 		if err != nil {
 			return nil, err
 		}
-		if with != "" {
-			out = append(out, edit{toks[i].start, toks[i].end, template{}.add(with)})
-		}
-	}
-	if !c.apart {
-		return out, nil
+		out = append(out, more...)
 	}
 	for i := range g.tables {
 		g.tables[i].copies = max(1, c.seen[g.tables[i].table])
@@ -334,12 +332,13 @@ func (f *found) copyEdits(g *gatherPlan) ([]edit, *mysql.Error) {
 }
 
 // copyTokens are the statement's tokens without databases in front of names, and
-// which of them are the references to tables, in the order of the text.
-func (f *found) copyTokens() (toks []token, tables []int, err *mysql.Error) {
+// which of them are the references to tables, and those to common table
+// expressions, in the order of the text.
+func (f *found) copyTokens() (toks []token, tables, named []int, err *mysql.Error) {
 	s := f.shape
 	dropped, err := f.qualifierEdits()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	toks = make([]token, 0, len(s.toks))
 	for _, t := range s.toks {
@@ -352,16 +351,19 @@ func (f *found) copyTokens() (toks []token, tables []int, err *mysql.Error) {
 		}
 	}
 	using := deleteUsing(s.text, toks)
-	if tables, err = tableTokens(s.text, toks[using:], f.db, f.cte); err != nil {
-		return nil, nil, err
+	if tables, named, err = fromTokens(s.text, toks[using:], f.db, f.cte); err != nil {
+		return nil, nil, nil, err
 	}
 	for i := range tables {
 		tables[i] += using
 	}
-	if len(tables) != len(f.refs) {
-		return nil, nil, refuse("this form of FROM where the rows of several shards have to meet")
+	for i := range named {
+		named[i] += using
 	}
-	return toks, tables, nil
+	if len(tables) != len(f.refs) {
+		return nil, nil, nil, refuse("this form of FROM where the rows of several shards have to meet")
+	}
+	return toks, tables, named, nil
 }
 
 // deleteUsing is where the USING of a DELETE FROM t, u USING ... is, before which

@@ -236,9 +236,16 @@ const viewDepthMax = 16
 // one temporary table cannot be opened twice (MySQL, error 1137), each reference
 // has a copy of its own.
 type copyNames struct {
-	f     *found
-	seen  map[*Table]int
-	apart bool // every reference has a copy of its own
+	f             *found
+	toks          []token // of the statement
+	tables, named []int   // of toks: the references to tables, and to common table expressions
+	seen          map[*Table]int
+	apart         bool // every reference has a copy of its own
+	// For common table expressions: the edits of the text but the copies', and how
+	// often each was named.
+	base []edit
+	ctes []cteText
+	used map[string]int
 }
 
 // next is what a reference of a table is written as, "" for as it is. named says

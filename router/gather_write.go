@@ -126,7 +126,7 @@ func (f *found) gatherWrite(w written, what string, loose bool) (*GatherWrite, *
 // writtenCopy finds which copy of its table a reference of the outermost block
 // is.
 func (f *found) writtenCopy(g *gatherPlan, r *ref) (int, *mysql.Error) {
-	toks, tables, err := f.copyTokens()
+	toks, tables, _, err := f.copyTokens()
 	if err != nil {
 		return 0, err
 	}

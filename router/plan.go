@@ -87,6 +87,10 @@ type Plan struct {
 	// 1100 names it.
 	FirstTable string
 
+	// Qualified are the columns, as table.column, that it names with the database in
+	// front and only so: a shard's text may be without, and its errors then are.
+	Qualified map[string]bool
+
 	// System are the tables of information_schema that it reads, as the client
 	// spells them.
 	// Before Bind, Facts.System has what stands for each.

@@ -147,7 +147,13 @@ func selectModifier(w string, f Flavour) (skip, modifier bool) {
 // expressions, in lower case, which are passed over. A text in which it is not
 // certain what is a table is refused.
 func tableTokens(text string, toks []token, db *Database, with map[string]bool) ([]int, *mysql.Error) {
-	var found []int
+	found, _, err := fromTokens(text, toks, db, with)
+	return found, err
+}
+
+// fromTokens is tableTokens, and finds the tokens in FROM that name one of with
+// too.
+func fromTokens(text string, toks []token, db *Database, with map[string]bool) (found, named []int, err *mysql.Error) {
 	state := []selectPart{partNone}
 	for i, t := range toks {
 		for len(state) <= t.depth+1 {
@@ -178,14 +184,18 @@ func tableTokens(text string, toks []token, db *Database, with map[string]bool) 
 			continue
 		}
 		if name := t.name(text); db.Table(name) == nil {
-			if with[strings.ToLower(name)] || strings.EqualFold(name, "dual") {
+			if with[strings.ToLower(name)] {
+				named = append(named, i)
 				continue
 			}
-			return nil, refuse("this form of FROM where the rows of several shards have to meet")
+			if strings.EqualFold(name, "dual") {
+				continue
+			}
+			return nil, nil, refuse("this form of FROM where the rows of several shards have to meet")
 		}
 		found = append(found, i)
 	}
-	return found, nil
+	return found, named, nil
 }
 
 // word moves on at a keyword; false when the word is none that matters.
@@ -215,6 +225,10 @@ func (p *selectPart) word(w string) bool {
 		}
 	case "UNION", "EXCEPT", "INTERSECT":
 		*p = partNone
+	case "WITH":
+		if *p == partTables { // a derived table's
+			*p = partNone
+		}
 	case "LOW_PRIORITY", "IGNORE": // between UPDATE and its tables
 	default:
 		return false
