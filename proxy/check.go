@@ -72,7 +72,7 @@ func CheckLive(ctx context.Context, cfg *conf.Config) ([]Finding, error) {
 			if t.Kind != router.Global || t.View || t.Broken != "" || len(db.Shards) < 2 {
 				continue
 			}
-			if differ, err := g.copiesDiffer(ctx, db, t); err != nil {
+			if differ, err := g.copiesDiffer(ctx, db, t, func(_ *backend.Conn, f func() error) error { return f() }); err != nil {
 				add("error", "", "", "database %s, table %s: its copies cannot be compared: %v", name, t.Name, err)
 			} else if differ != "" {
 				add("error", "", "make the copies alike by hand", "database %s, table %s: %s", name, t.Name, differ)

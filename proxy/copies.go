@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"braid/backend"
 	"braid/router"
 )
 
@@ -18,14 +19,15 @@ const (
 )
 
 // copiesDiffer compares the copies of a global table on the shards: "" when they
-// are alike, otherwise what each has. The nodes sum up the rows themselves.
-func (g *generation) copiesDiffer(ctx context.Context, db *router.Database, t *router.Table) (string, error) {
+// are alike, otherwise what each has. The nodes sum up the rows themselves. Each
+// connection is handed to use while it works, so that its statement can be stopped.
+func (g *generation) copiesDiffer(ctx context.Context, db *router.Database, t *router.Table, use func(*backend.Conn, func() error) error) (string, error) {
 	said := ""
 	for range copiesTries {
 		first, differ := "", false
 		var all []string
 		for i := range db.Shards {
-			sum, err := g.copySum(ctx, db, i, t)
+			sum, err := g.copySum(ctx, db, i, t, use)
 			if err != nil {
 				return "", fmt.Errorf("shard %s: %w", db.Shards[i].Name, err)
 			}
@@ -44,20 +46,25 @@ func (g *generation) copiesDiffer(ctx context.Context, db *router.Database, t *r
 }
 
 // copySum is the checksum of one copy, with the number of its rows.
-func (g *generation) copySum(ctx context.Context, db *router.Database, shard int, t *router.Table) (string, error) {
+func (g *generation) copySum(ctx context.Context, db *router.Database, shard int, t *router.Table, use func(*backend.Conn, func() error) error) (string, error) {
 	c, err := g.base[db.Name].nodes[shard].Own(ctx, copiesTimeout)
 	if err != nil {
 		return "", err
 	}
 	defer c.Close()
 	table := ident(db.Shards[shard].Schema) + "." + ident(t.Name)
-	rows, err := c.Query("SELECT COUNT(*) FROM "+table, 1)
-	if err != nil {
-		return "", err
-	}
-	sums, err := c.Query("CHECKSUM TABLE "+table, 1)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s rows with checksum %s", rows[0][0], sums[0][1]), nil
+	var sum string
+	err = use(c, func() error {
+		rows, err := c.Query("SELECT COUNT(*) FROM "+table, 1)
+		if err != nil {
+			return err
+		}
+		sums, err := c.Query("CHECKSUM TABLE "+table, 1)
+		if err != nil {
+			return err
+		}
+		sum = fmt.Sprintf("%s rows with checksum %s", rows[0][0], sums[0][1])
+		return nil
+	})
+	return sum, err
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"braid/backend"
 	"braid/internal/mysql"
 	"braid/router"
 )
@@ -74,7 +75,7 @@ func (s *Session) checkCopies(plan *router.Plan, r *resultSet) error {
 		if t == nil || t.Kind != router.Global || t.View || t.Broken != "" {
 			continue
 		}
-		differ, err := s.gen.copiesDiffer(ctx, s.gen.topology.Databases[plan.Database], t)
+		differ, err := s.gen.copiesDiffer(ctx, s.gen.topology.Databases[plan.Database], t, s.using)
 		if err != nil {
 			return err
 		}
@@ -83,6 +84,17 @@ func (s *Session) checkCopies(plan *router.Plan, r *resultSet) error {
 		}
 	}
 	return nil
+}
+
+// using runs f on a connection outside the pool, which what stops the session's
+// statement reaches meanwhile.
+func (s *Session) using(c *backend.Conn, f func() error) error {
+	s.hold(c)
+	err := f()
+	if stopped := s.drop(c); stopped != nil {
+		return stopped
+	}
+	return err
 }
 
 // flushTables runs FLUSH TABLES on every shard.
