@@ -162,15 +162,24 @@ func (s *Session) fenceRow(a *nodeAnswer, sh *router.Show, q *router.Query) erro
 	return nil
 }
 
-// statusRows puts in what is the client's own connection's.
+// statusRows puts in what is of the server as clients see it, and of the client's
+// own connection. The other counters are those of the node, and of a connection to it.
 func (s *Session) statusRows(a *nodeAnswer, sh *router.Show) {
-	if sh.Global {
-		return
+	up := strconv.Itoa(int(time.Since(s.srv.start).Seconds()))
+	sessions, running := s.srv.Sessions(), 0
+	for _, x := range sessions {
+		if x.Describe().Running {
+			running++
+		}
 	}
-	own := map[string]string{"Ssl_cipher": "", "Ssl_version": ""}
-	if st, ok := mysql.TLSState(s.c.NetConn()); ok {
-		own["Ssl_cipher"] = tls.CipherSuiteName(st.CipherSuite)
-		own["Ssl_version"] = strings.Replace(tls.VersionName(st.Version), "TLS 1", "TLSv1", 1)
+	own := map[string]string{"Uptime": up, "Uptime_since_flush_status": up, "Threads_connected": strconv.Itoa(len(sessions)),
+		"Threads_running": strconv.Itoa(running), "Prepared_stmt_count": strconv.FormatInt(s.srv.prepared.Load(), 10)}
+	if !sh.Global {
+		own["Ssl_cipher"], own["Ssl_version"] = "", ""
+		if st, ok := mysql.TLSState(s.c.NetConn()); ok {
+			own["Ssl_cipher"] = tls.CipherSuiteName(st.CipherSuite)
+			own["Ssl_version"] = strings.Replace(tls.VersionName(st.Version), "TLS 1", "TLSv1", 1)
+		}
 	}
 	a.override(own)
 }
