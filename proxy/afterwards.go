@@ -11,7 +11,7 @@ import (
 // afterwards notes what the session remembers of a statement that went well,
 // asking the connection while it is still ours (rule D7).
 func (s *Session) afterwards(c *backend.Conn, plan *router.Plan, p *place, r *relayed) error {
-	s.newWarnings(nil, !plan.NoTables || plan.Handler != nil || r.ok.Warnings > 0)
+	s.newWarnings(nil, plan.Opens() || plan.Handler != nil || r.ok.Warnings > 0)
 	switch {
 	case !r.set:
 		s.wrote(plan, &r.ok)

@@ -123,6 +123,10 @@ func (s *Session) execute(plan *router.Plan, q *router.Query, ps *execution) err
 		}
 		return s.local(plan, q, ps)
 	}
+	if plan.Opens() && s.mariadb() {
+		// They are forgotten when the tables are opened, before the statement can count them.
+		s.facts.Warnings, s.facts.Errors = 0, 0
+	}
 	if len(plan.System) > 0 {
 		return s.readSystem(plan, q, ps)
 	}

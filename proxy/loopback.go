@@ -58,6 +58,8 @@ func (s *Session) carryOut(text string, vars *backend.Vars) (*answered, error) {
 // carryOutQuery is carryOut of a query whose text, and nothing of the session's,
 // is filled in.
 func (s *Session) carryOutQuery(q *router.Query, vars *backend.Vars) (*answered, error) {
+	// On MariaDB a SELECT without tables would keep those of the statement before.
+	s.warnings, s.warned, s.errored = nil, 0, 0
 	return s.captured(vars, func() error {
 		s.fillQuery(q)
 		plan, err := s.plan(q)

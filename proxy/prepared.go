@@ -187,7 +187,7 @@ func (s *Session) describe(ps *prepared) (*described, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.tables = !plan.NoTables
+	d.tables = plan.Opens()
 	return d, nil
 }
 

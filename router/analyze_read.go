@@ -255,6 +255,9 @@ func (a *analysis) noTables(f *found, p *Plan, body *readBody) (planned, error) 
 	body.db = db
 	p.Database = db.Name
 	p.Kind, p.NoTables, p.body = KindAny, f.system == "", body
+	for _, b := range f.blocks {
+		p.Derived = p.Derived || b.derived > 0
+	}
 	if f.locks {
 		// A lock excludes others only when all ask the same node.
 		body.db = a.r.anyDatabase("")

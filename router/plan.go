@@ -30,6 +30,8 @@ type Plan struct {
 	// NoTables says that it touches no table, so that it opens no transaction
 	// under autocommit=0 (B115).
 	NoTables bool
+	// Derived says that it reads derived tables or common table expressions.
+	Derived bool
 	// Maintenance says that it is ANALYZE, OPTIMIZE, REPAIR, CHECK, CHECKSUM or
 	// FLUSH TABLE, whose answers
 	// of several shards are put together.
@@ -284,3 +286,7 @@ type Facts struct {
 // LockOwner is a session that may hold user locks, by the ids of its own
 // connection and of its backend connection.
 type LockOwner struct{ Backend, Session uint64 }
+
+// Opens tells whether a server opens tables for it, those that it makes itself
+// for derived ones included. MariaDB then forgets the warnings of the statement before.
+func (p *Plan) Opens() bool { return !p.NoTables || p.Derived }
