@@ -45,7 +45,7 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 	}
 	var single template
 	if len(base) > 0 {
-		single = f.shape.slice(0, len(f.shape.text), base)
+		single = f.shape.whole(base)
 	}
 	if hasReturning(f.shape) {
 		p.Rows = true
@@ -94,7 +94,7 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 		switch {
 		case several && stmt.Select != nil && (err != nil || made):
 			if steps := a.insertFrom(f, stmt, table); steps != nil {
-				p.Kind, p.body = KindWrite, &readBody{db: f.db, write: true, steps: steps, moves: true}
+				p.Kind, p.body = KindWrite, &readBody{db: f.db, write: true, single: single, steps: steps, moves: true}
 				return planned{plan: p}, nil
 			}
 			if err == nil {
@@ -125,7 +125,7 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 		if steps == nil {
 			return planned{}, refuse("this form of INSERT ... SELECT into " + table.Name + lockedKeys)
 		}
-		p.Kind, p.body = KindWrite, &readBody{db: f.db, write: true, steps: steps, moves: true}
+		p.Kind, p.body = KindWrite, &readBody{db: f.db, write: true, single: single, steps: steps, moves: true}
 		return planned{plan: p}, nil
 	}
 	if stmt.Select != nil {
@@ -140,7 +140,7 @@ func (a *analysis) insert(f *found, stmt *ast.InsertStmt) (planned, error) {
 		case err == nil && body != nil:
 			body.steps = steps
 		default:
-			p.Kind, p.body = KindWrite, &readBody{db: f.db, write: true, steps: steps, moves: true}
+			p.Kind, p.body = KindWrite, &readBody{db: f.db, write: true, single: single, steps: steps, moves: true}
 		}
 		return planned{plan: p}, nil
 	}

@@ -18,7 +18,7 @@ const (
 	segPart             // which of the targets the text is for
 	segFact             // one of the session's facts
 	segSystem           // what stands for a table of information_schema
-	segRows             // the rows of a shard's part of an INSERT
+	segRows             // all rows of a folded VALUES list, of which each is alt
 	segID               // the row's id from a sequence, or, where it has its own, alt
 	segComputed         // value n of those a node made for the row
 )
@@ -100,6 +100,17 @@ func (t template) add(s string) template {
 type edit struct {
 	start, end int
 	with       template
+}
+
+// whole is the template of the whole text with the edits applied, with all rows of
+// a folded VALUES list.
+func (s *shape) whole(edits []edit) template {
+	if s.row[1] == 0 {
+		return s.slice(0, len(s.text), edits)
+	}
+	t := s.slice(0, s.row[0], edits)
+	t = append(t, segment{kind: segRows, alt: s.slice(s.row[0], s.row[1], edits)})
+	return append(t, s.slice(s.row[1], len(s.text), edits)...)
 }
 
 // slice is the template of the shape's text[a:b] with the edits in it applied.

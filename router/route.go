@@ -339,6 +339,14 @@ func (w *writer) template(t template) {
 			w.r.buf = strconv.AppendInt(w.r.buf, int64(w.part), 10)
 		case segSystem:
 			w.r.buf = append(w.r.buf, w.q.Facts.System[s.text]...)
+		case segRows:
+			for w.row = range int(w.q.Rows.Rows) {
+				if w.row > 0 {
+					w.r.buf = append(w.r.buf, ',')
+				}
+				w.template(s.alt)
+			}
+			w.row = 0
 		case segFact:
 			w.fact(fact(s.n))
 		case segID:
@@ -363,6 +371,9 @@ func (w *writer) hole(h int) {
 	if w.row > 0 {
 		lit := int(o.First) + w.row*int(q.Rows.PerRow)
 		w.r.buf = append(w.r.buf, q.LiteralBytes(lit)...)
+		if q.Literals[lit].Class == ClassParam {
+			w.r.params = append(w.r.params, ParamRef{Index: paramIndex(q, lit)})
+		}
 		return
 	}
 	w.r.buf = append(w.r.buf, q.HoleBytes(h)...)
