@@ -63,7 +63,7 @@ func (ch *chain) next() error {
 		}
 		ch.pt.p = ch.s.place(ch.plan, t.Shard)
 	}
-	need := ch.s.need(ch.plan, &ch.pt.p)
+	need := ch.s.partNeed(ch.plan, &ch.pt.p)
 	if err := ch.s.sendOnly(ch.pt.c, &need, ch.plan, t, ch.ps); err != nil {
 		return err
 	}

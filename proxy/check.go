@@ -141,5 +141,8 @@ func Explain(ctx context.Context, cfg *conf.Config, database, stmt string) (stri
 	if r.Merge != nil {
 		fmt.Fprintf(&b, "merge: %s\n", r.Merge.Describe(r.Limit))
 	}
+	if r.Evaluate != nil {
+		fmt.Fprintf(&b, "then: %s\n", r.Evaluate.Text)
+	}
 	return b.String(), nil
 }

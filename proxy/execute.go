@@ -245,7 +245,7 @@ func (s *Session) onTheWhole(plan *router.Plan) error {
 	if plan.ReadsOwn && s.selectLimitSet {
 		return mysql.Errorf(1235, "This version of Braid doesn't yet support 'sql_select_limit together with its own kind of variables over several shards'")
 	}
-	if s.selectLimitSet && plan.Rows && !s.route.Limit.Set {
+	if s.selectLimitSet && plan.Rows && !s.route.Limit.Set && s.route.Evaluate == nil {
 		s.route.Limit = merge.Limit{Set: true, Count: s.selectLimit}
 	}
 	for _, v := range []struct {

@@ -44,7 +44,12 @@ type gathering struct {
 
 // gathering is the bound statement's, before anything is done.
 func (s *Session) gathering(plan *router.Plan, ps *execution) gathering {
-	g := gathering{s: s, plan: plan, ps: ps, g: s.route.Gather, db: s.gen.topology.Databases[plan.Database]}
+	return s.copying(plan, ps, s.route.Gather)
+}
+
+// copying is the making of what a statement's route gathers.
+func (s *Session) copying(plan *router.Plan, ps *execution, what *router.Gather) gathering {
+	g := gathering{s: s, plan: plan, ps: ps, g: what, db: s.gen.topology.Databases[plan.Database]}
 	g.p = s.place(plan, 0)
 	g.p.schema, g.p.database, g.p.views = scratchSchema, plan.Database, g.g.Views
 	return g
@@ -134,17 +139,10 @@ func (g *gathering) readVars() *backend.Vars {
 // copyTables makes the copies.
 func (g *gathering) copyTables(ctx context.Context) error {
 	c := g.scratch
-	if _, known := g.s.gen.scratch.Load(g.p.node); !known {
-		if _, err := c.Exec("CREATE SCHEMA IF NOT EXISTS " + scratchSchema); err != nil {
-			return fmt.Errorf("the schema for copies cannot be made: %w", err)
-		}
-		g.s.gen.scratch.Store(g.p.node, true)
-	}
-	if err := c.Bring(&backend.Need{Schema: scratchSchema, Vars: loadVars(), Autocommit: true, Write: true}); err != nil {
+	if err := g.s.readyScratch(c, g.p.node); err != nil {
 		return err
 	}
-	// MariaDB's MIXED format would log the copies; without the privilege they are logged.
-	if _, err := c.Exec("SET SESSION sql_log_bin=0"); err != nil && backend.IsLost(err) {
+	if err := c.Bring(&backend.Need{Schema: scratchSchema, Vars: loadVars(), Autocommit: true, Write: true}); err != nil {
 		return err
 	}
 	for i := range g.g.Tables {
@@ -168,6 +166,21 @@ func (g *gathering) copyTables(ctx context.Context) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// readyScratch makes a connection ready for temporary tables in the schema of copies.
+func (s *Session) readyScratch(c *backend.Conn, n *backend.Node) error {
+	if _, known := s.gen.scratch.Load(n); !known {
+		if _, err := c.Exec("CREATE SCHEMA IF NOT EXISTS " + scratchSchema); err != nil {
+			return fmt.Errorf("the schema for copies cannot be made: %w", err)
+		}
+		s.gen.scratch.Store(n, true)
+	}
+	// MariaDB's MIXED format would log the copies; without the privilege they are logged.
+	if _, err := c.Exec("SET SESSION sql_log_bin=0"); err != nil && backend.IsLost(err) {
+		return err
 	}
 	return nil
 }

@@ -152,6 +152,9 @@ func (s *Session) explain(plan *router.Plan, q *router.Query, bin bool) error {
 	if route.Merge != nil {
 		r.rows = append(r.rows, []cell{text("merge"), {}, {}, text(route.Merge.Describe(route.Limit))})
 	}
+	if route.Evaluate != nil {
+		r.rows = append(r.rows, []cell{text("then"), {}, {}, text(string(route.Evaluate.Text))})
+	}
 	return s.writeResult(r, bin)
 }
 

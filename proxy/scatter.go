@@ -86,12 +86,29 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		return s.scatterFailed(parts, plan, nil, err)
 	}
 	defer out.Close()
+	places := parts
+	var over *evaluation
+	if s.route.Evaluate != nil {
+		over, err = s.evaluate(plan, out)
+		if err != nil {
+			return s.scatterFailed(parts, plan, nil, err)
+		}
+		// The shards have said what they have to say.
+		if err := s.finishParts(parts, plan); err != nil {
+			return s.failed1(plan, err)
+		}
+		parts, out = nil, over
+		defer over.Close()
+		if own, err = over.open(plan, ps, &s.route.Targets[0]); err != nil {
+			return s.scatterFailed(parts, plan, nil, err)
+		}
+	}
 	cols, err := announce(out.Columns(), own, ps.binary())
 	if err != nil {
 		return s.scatterFailed(parts, plan, nil, err)
 	}
 	for i := range cols {
-		s.logicalColumn(&cols[i], parts, plan)
+		s.logicalColumn(&cols[i], places, plan)
 	}
 	var n uint64
 	var into []backend.Var
@@ -139,6 +156,11 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 	}
 	s.srv.stats.mergeRows.Add(n)
 	s.facts.RowCount, s.facts.FoundRows = -1, n
+	if over != nil {
+		if err := over.end(); err != nil {
+			return s.failed1(plan, err)
+		}
+	}
 	if err := s.finishParts(parts, plan); err != nil {
 		return s.failed1(plan, err)
 	}
@@ -228,12 +250,22 @@ func (s *Session) sendPart(pt *part, plan *router.Plan, ps *execution) error {
 			pt.texts = append(pt.texts, &s.route.Targets[i])
 		}
 	}
-	need := s.need(plan, &pt.p)
+	need := s.partNeed(plan, &pt.p)
 	if err := s.sendOnly(pt.c, &need, plan, pt.texts[0], ps); err != nil {
 		return err
 	}
 	pt.sent = true
 	return nil
+}
+
+// partNeed is what a target's statement wants its connection to be like. Groups
+// over which a server evaluates are read as the copies of a gather are.
+func (s *Session) partNeed(plan *router.Plan, p *place) backend.Need {
+	need := s.need(plan, p)
+	if s.route.Evaluate != nil {
+		need.Vars = need.Vars.With(backend.Var{Name: "character_set_results", Value: "NULL"})
+	}
+	return need
 }
 
 // openPart reads the beginning of a part's answer.

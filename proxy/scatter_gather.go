@@ -37,7 +37,8 @@ const heldBytesMax = 64 << 10
 // firstRows reads what is kept back until the client's answer begins: the first
 // row, or of a page, as LIMIT makes it, as much as heldBytesMax. For a page's
 // sake a shard sends rows that are not on it, and one of them may fail in an
-// expression. The rows are copies; io.EOF says that they are all.
+// expression; so may one over merged groups, whose error names what the client
+// did not write. The rows are copies; io.EOF says that they are all.
 func (s *Session) firstRows(out mysql.Rows) ([]mysql.Row, error) {
 	var rows []mysql.Row
 	for held := 0; held < heldBytesMax; {
@@ -47,7 +48,7 @@ func (s *Session) firstRows(out mysql.Rows) ([]mysql.Row, error) {
 		}
 		rows = append(rows, slices.Clone(row))
 		held += len(row)
-		if !s.gathers || !s.route.Limit.Set {
+		if !s.gathers || !s.route.Limit.Set && s.route.Evaluate == nil {
 			break
 		}
 	}

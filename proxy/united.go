@@ -37,6 +37,7 @@ type textOf uint8
 const (
 	scatteredText textOf = iota // what one shard gets
 	ownText                     // the client's own
+	answeredText                // the client's own, answered and not only prepared
 	pagedText                   // what one shard gets where a node's shards are read in pages
 )
 
@@ -94,13 +95,9 @@ func (s *Session) inPages(plan *router.Plan, parts []part) {
 // columnsOf gives the columns of a text of the plan, as the part's connection
 // describes them when it prepares it. Nothing may be under way on it.
 func (s *Session) columnsOf(pt *part, plan *router.Plan, of textOf, text []byte) ([]mysql.Column, error) {
-	names, _ := s.vars.Get(backend.Names)
-	increment, _ := s.vars.Get("div_precision_increment")
-	key := columnsKey{plan, of, names, increment}
+	key := s.columnsKey(plan, of)
 	m := &s.gen.columns
-	m.mu.Lock()
-	columns := m.mu.columns[key]
-	m.mu.Unlock()
+	columns := m.of(key)
 	if columns != nil {
 		return columns, nil
 	}
@@ -113,13 +110,31 @@ func (s *Session) columnsOf(pt *part, plan *router.Plan, of textOf, text []byte)
 	if err := pt.c.Forget(st); err != nil {
 		return nil, err
 	}
+	m.keep(key, columns)
+	return columns, nil
+}
+
+// columnsKey is the key of a text of the plan.
+func (s *Session) columnsKey(plan *router.Plan, of textOf) columnsKey {
+	names, _ := s.vars.Get(backend.Names)
+	increment, _ := s.vars.Get("div_precision_increment")
+	return columnsKey{plan, of, names, increment}
+}
+
+// of gives the columns that are kept, nil when there are none.
+func (m *columnsMemory) of(key columnsKey) []mysql.Column {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.columns[key]
+}
+
+func (m *columnsMemory) keep(key columnsKey, columns []mysql.Column) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.mu.columns == nil || len(m.mu.columns) >= columnsMax {
 		m.mu.columns = map[columnsKey][]mysql.Column{}
 	}
 	m.mu.columns[key] = columns
-	return columns, nil
 }
 
 // ownColumns gives the columns of the client's own text, where those of the

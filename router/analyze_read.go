@@ -166,7 +166,11 @@ func (a *analysis) read(f *found, stmt ast.StmtNode) (planned, error) {
 		return planned{plan: p}, nil
 	}
 	if body.several == nil {
-		body.otherwise, _ = newGather(f, body.sources, stmt)
+		var why *mysql.Error
+		if body.otherwise, why = newGather(f, body.sources, stmt); why != nil && body.scatter.over != nil {
+			body.scatter, body.several = nil, why // what the columns are, only a gather tells
+			return planned{plan: p}, nil
+		}
 		if plainColumns(f, sel) {
 			body.list = f.splitList(&body.sources[0], body.scatter.text)
 		}

@@ -89,6 +89,9 @@ func (c *scatter) explain(s *strings.Builder) {
 	} else {
 		s.WriteString("  several: " + c.text.String() + "\n")
 	}
+	if c.over != nil {
+		s.WriteString("  over merged groups: " + c.over.String() + "\n")
+	}
 	if c.described {
 		s.WriteString("  columns: of the client's text\n")
 	}

@@ -110,6 +110,9 @@ func (g *grouping) aggregateColumn(a *ast.AggregateFuncExpr, at [2]int, col int)
 			return refuse("subqueries inside of aggregates over several shards")
 		}
 	}
+	if (name == "sum" || name == "avg") && len(a.Args) == 1 && hidesDigits(a.Args[0]) {
+		return refuse(quotients)
+	}
 	agg := merge.Agg{Col: col, Weight: -1}
 	switch name {
 	case "count":

@@ -20,6 +20,10 @@ type scatter struct {
 	pages *paged // how a node's shards are read in pages; nil: they are not
 	// described: the shards' column definitions are not those of the client's text
 	described bool
+	// over is what a server runs over the merged groups, nil: they are the client's.
+	over     template
+	varies   bool  // Evaluate.Varies
+	computed []int // Evaluate.Computed
 }
 
 // limitClause is a statement's LIMIT.
@@ -126,7 +130,15 @@ func newScatter(f *found, sel *ast.SelectStmt, r *ref, base []edit) (*scatter, *
 			return nil, err
 		}
 		if !x.groupsOnOneShard(groups, r) {
-			return x.aggregate(groups, limit)
+			again := *x
+			sc, why := x.aggregate(groups, limit)
+			if why == nil {
+				return sc, nil
+			}
+			if sc, err := again.evaluate(groups); err == nil {
+				return sc, nil
+			}
+			return nil, why
 		}
 	}
 	if sel.Distinct {

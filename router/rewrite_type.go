@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/opcode"
 )
 
 // columnKind is how values of a column are ordered (rule M1).
@@ -114,3 +115,28 @@ func (x *scatterer) collation(e ast.ExprNode) string {
 	}
 	return ""
 }
+
+// hidesDigits tells whether an expression may be a DECIMAL that a server adds up
+// with more digits than it shows: a quotient. Sums of what shards show of such
+// sums are others than the sum of all.
+func hidesDigits(e ast.ExprNode) bool {
+	hides := false
+	e.Accept(walk(func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BinaryOperationExpr:
+			hides = hides || n.Op == opcode.Div
+		case *ast.FuncCastExpr:
+			return false
+		case *ast.FuncCallExpr:
+			switch n.FnName.L {
+			case "round", "truncate", "floor", "ceil", "ceiling":
+				return false
+			}
+		}
+		return !hides
+	}))
+	return hides
+}
+
+// quotients says why such a sum is refused.
+const quotients = "SUM() or AVG() of quotients over several shards"

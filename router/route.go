@@ -15,7 +15,7 @@ import (
 func (p *Plan) Bind(q *Query, r *Route) error {
 	r.Targets, r.buf, r.params = r.Targets[:0], r.buf[:0], r.params[:0]
 	r.Merge, r.Limit, r.Any, r.Described = nil, merge.Limit{}, false, false
-	r.Gather, r.Steps, r.FirstID, r.Unique = nil, nil, 0, nil
+	r.Gather, r.Steps, r.FirstID, r.Unique, r.Evaluate = nil, nil, 0, nil, nil
 	r.pages, r.paged = nil, false
 	if p.Err != nil {
 		return p.Err
@@ -164,7 +164,7 @@ func (p *Plan) MayGather(q *Query) bool {
 // BindGather makes a route that gathers out of one that scatters, for a read
 // that MayGather and whose shards' answers cannot be merged after all.
 func (p *Plan) BindGather(q *Query, r *Route) {
-	r.Targets, r.Merge, r.Limit, r.Described = r.Targets[:0], nil, merge.Limit{}, false
+	r.Targets, r.Merge, r.Limit, r.Described, r.Evaluate = r.Targets[:0], nil, merge.Limit{}, false, nil
 	p.body.(*readBody).otherwise.bind(q, r)
 }
 
@@ -194,6 +194,11 @@ func (b *readBody) whole(q *Query, r *Route, set ShardSet) error {
 	w := writer{q: q, r: r, db: b.db, limit: limit}
 	w.template(b.scatter.text)
 	b.targets(r, set, w.params())
+	if b.scatter.over != nil {
+		over := writer{q: q, r: &Route{}, db: b.db}
+		over.template(b.scatter.over)
+		r.Evaluate = &Evaluate{Text: over.r.buf, Params: over.params(), Computed: b.scatter.computed, Varies: b.scatter.varies}
+	}
 	return nil
 }
 

@@ -169,6 +169,9 @@ type Route struct {
 	// definitions of their columns are others: those of the text that Plan.Describe
 	// gives are the answer's.
 	Described bool
+	// Evaluate is set when the merged rows are groups over which a server evaluates the
+	// client's expressions; nil: the merged rows are the client's.
+	Evaluate *Evaluate
 	// Gather is set, and Targets is empty, when rows of several shards have to meet.
 	Gather *Gather
 	// Any says that every shard would answer alike, so that Targets[0].Shard is
