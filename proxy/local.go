@@ -63,6 +63,8 @@ func (s *Session) local(plan *router.Plan, q *router.Query, ps *execution) error
 		return s.databaseDDL(l)
 	case router.OpXA:
 		return s.xa(l, q, ps)
+	case router.OpFill:
+		return s.fill(plan)
 	}
 	return s.fail(mysql.Errorf(1235, "This version of Braid doesn't yet support '%s'", plan.Verb))
 }

@@ -198,6 +198,10 @@ func (s *Session) describeLocal(plan *router.Plan, q *router.Query) (*described,
 	if plan.Local.Op == router.OpExplain {
 		return &described{columns: s.explainColumns()}, nil
 	}
+	if x := plan.Local.Fill; x != nil {
+		p := s.place(plan, x.Shard)
+		return s.describeOn(&p, []byte(x.Text))
+	}
 	p, err := s.home()
 	if err != nil {
 		return nil, err

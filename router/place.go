@@ -132,8 +132,9 @@ func (d *Database) placement(t *conf.Table) (Placement, *RuleError) {
 	return p, nil
 }
 
-// createFilled plans CREATE TABLE ... SELECT where one shard has all that is read,
-// and is where the new table goes: beside what it is made of.
+// createFilled plans CREATE TABLE ... SELECT. Where one shard has all that is read,
+// and is where the new table goes, beside what it is made of, the statement goes
+// there as it is; else the table is made and then filled.
 func (a *analysis) createFilled(f *found, n *ast.CreateTableStmt) (planned, error) {
 	db, name := f.db, n.Table.Name.O
 	n.Select.Accept(f)
@@ -144,21 +145,23 @@ func (a *analysis) createFilled(f *found, n *ast.CreateTableStmt) (planned, erro
 		return planned{}, refuse("tables of two databases in one statement")
 	case f.system != "":
 		return planned{}, refuse("CREATE TABLE ... SELECT from " + f.system)
-	case f.temporary || f.locks || len(f.factEdits()) > 0 || len(f.assigns) > 0:
-		return planned{}, refuse("CREATE TABLE ... SELECT of temporary tables, locks, user variables that it sets, or what the session itself knows, as DATABASE()")
+	case f.temporary || f.locks || len(f.assigns) > 0:
+		return planned{}, refuse("CREATE TABLE ... SELECT of temporary tables, locks, or user variables that it sets")
 	}
-	const advice = ": CREATE TABLE first, then INSERT ... SELECT"
-	shard := -1
+	shard, several := -1, len(f.factEdits()) > 0
 	for _, r := range f.refs {
 		switch {
 		case len(db.Shards) == 1, r.table.Kind == Global:
 		case r.table.Kind == Sharded:
-			return planned{}, refuse("CREATE TABLE ... SELECT from sharded tables" + advice)
+			several = true
 		case shard >= 0 && shard != r.table.Shard:
-			return planned{}, refuse("CREATE TABLE ... SELECT from tables of several shards" + advice)
+			return planned{}, refuse("CREATE TABLE ... SELECT from single tables of several shards: CREATE TABLE first, then INSERT ... SELECT")
 		default:
 			shard = r.table.Shard
 		}
+	}
+	if several {
+		return a.fill(f, n, shard)
 	}
 	d := &DDL{Verb: "CREATE TABLE", NewTable: name, Tables: []string{name}, Fills: true}
 	if len(db.Shards) == 1 {
@@ -166,7 +169,7 @@ func (a *analysis) createFilled(f *found, n *ast.CreateTableStmt) (planned, erro
 	}
 	if t := db.Table(name); t != nil {
 		if t.Kind != Single || shard >= 0 && t.Shard != shard {
-			return planned{}, refuse("CREATE TABLE ... SELECT under the name of a table that is elsewhere")
+			return a.fill(f, n, shard)
 		}
 		return a.ddlPlan(f, d, t.Shard)
 	}
@@ -182,7 +185,7 @@ func (a *analysis) createFilled(f *found, n *ast.CreateTableStmt) (planned, erro
 	case unfit != nil:
 		return planned{}, mysql.Errorf(1105, "%v", unfit)
 	case place.Kind != Single || shard >= 0 && place.Shard != shard:
-		return planned{}, refuse("CREATE TABLE ... SELECT of a table that is not on the shard of what it reads" + advice)
+		return a.fill(f, n, shard)
 	}
 	if remember {
 		d.New = &TablePlace{Rule: rule}

@@ -129,6 +129,8 @@ type Local struct {
 
 	Lenient bool // OpCreateDatabase, OpDropDatabase: IF [NOT] EXISTS
 
+	Fill *Fill // OpFill
+
 	Explain *Plan  // OpExplain: of this statement, bound at execution
 	Inner   string // OpExplain: the explained statement's own text
 }
@@ -158,6 +160,7 @@ const (
 	OpUnlockTables
 	OpCreateDatabase // Name, which exists; Lenient
 	OpDropDatabase   // Name, which does not exist; Lenient
+	OpFill           // Fill, Name: CREATE TABLE ... SELECT over several shards
 )
 
 // Set is one assignment of a SET statement.

@@ -224,6 +224,7 @@ var opNames = [...]string{
 	OpTransaction: "set transaction", OpShow: "show", OpKill: "kill", OpPrepare: "prepare", OpExecute: "execute",
 	OpDeallocate: "deallocate", OpExplain: "explain", OpXA: "xa", OpLockTables: "lock tables", OpUnlockTables: "unlock tables",
 	OpCreateDatabase: "create database that exists", OpDropDatabase: "drop database that does not exist",
+	OpFill: "create table, then insert select",
 }
 
 var scopeNames = [...]string{ScopeSession: "session", ScopeGlobal: "global", ScopePersist: "persist", ScopePersistOnly: "persist only", ScopeUser: "user", ScopeNext: "next"}
