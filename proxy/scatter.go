@@ -127,6 +127,9 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		if rows, err = s.firstRows(out); err != nil && err != io.EOF {
 			return s.scatterFailed(parts, plan, nil, err)
 		}
+		if over != nil && err == io.EOF && over.End.Warnings > 0 && s.gathers {
+			return errGather // how often an expression warns hangs on how a server groups
+		}
 		s.again, s.gathers = false, false
 		if err := s.writeColumns(cols, 0); err != nil {
 			s.giveUpParts(parts, plan)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/pingcap/tidb/pkg/parser/ast"
+	"github.com/pingcap/tidb/pkg/parser/opcode"
 
 	"braid/internal/mysql"
 	"braid/merge"
@@ -168,8 +169,12 @@ func (v *evaluation) orderBy() (template, *mysql.Error) {
 			return nil, err
 		}
 		text := template{}
-		if it.out != nil {
+		if canon(by.Expr) == "NULL" {
+			text = text.add("NULL")
+		} else if it.out != nil {
 			text = text.add(strconv.Itoa(it.out.column + 1))
+		} else if names, calls, err := v.parts(by.Expr); err != nil || len(names)+calls == 0 {
+			return nil, refuse("ORDER BY a constant over several shards") // MariaDB may warn of what it evaluates for it
 		} else if text, err = v.over(x.s.withoutDirection(at[i]), by.Expr, v.alias); err != nil {
 			return nil, err
 		}
@@ -196,12 +201,19 @@ func (v *evaluation) alias(c *ast.ColumnName) (template, *mysql.Error) {
 		case found != nil || col.ref != nil:
 			return nil, refuse("a name in HAVING or ORDER BY with two meanings over several shards")
 		default:
-			if a, ok := unparen(o.expr).(*ast.AggregateFuncExpr); ok && strings.EqualFold(a.F, "avg") {
-				if p := v.f.columnOf(v.b, a.Args[0]); p.ref == nil || !v.average(&p.ref.table.Columns[p.col]) {
-					return nil, refuse(averages)
-				}
-			}
 			found = wrap("(", v.list[i], ")")
+			a, ok := unparen(o.expr).(*ast.AggregateFuncExpr)
+			if !ok {
+				continue
+			}
+			var c *Column
+			if p := v.f.columnOf(v.b, a.Args[0]); p.ref != nil {
+				c = &p.ref.table.Columns[p.col]
+			}
+			var err *mysql.Error
+			if found, err = v.nested(strings.ToLower(a.F), c, found); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return found, nil
@@ -280,6 +292,31 @@ func (v *evaluation) over(at [2]int, e ast.ExprNode, named func(*ast.ColumnName)
 	return s.slice(at[0], at[1], sortEdits(edits)), nil
 }
 
+// nested is what an aggregate of a column, nil: of anything else, is inside of an
+// expression, where t is the merged column, or columns, that it is.
+func (v *evaluation) nested(name string, c *Column, t template) (template, *mysql.Error) {
+	switch name {
+	case "avg":
+		if !v.average(c) {
+			return nil, refuse("expressions over this AVG() over several shards")
+		}
+		return t, nil
+	case "sum":
+		return t, nil
+	case "min", "max":
+		switch c.DataType {
+		case "time":
+			// MariaDB's COALESCE() of a negative TIME is a positive number.
+			return nil, refuse("expressions over MIN() or MAX() of TIME over several shards")
+		case "decimal", "double", "char", "varchar", "binary", "varbinary":
+			return t, nil
+		}
+	}
+	// Servers compare a constant with a column as the column's type has it (YEAR > 1
+	// is after 2001), and with an aggregate by its value: so this is no column.
+	return wrap("COALESCE(", t, ")"), nil
+}
+
 // parts finds the columns, by name, and the aggregates of an expression, and
 // refuses what cannot be evaluated over merged groups.
 func (v *evaluation) parts(e ast.ExprNode) (names map[string]int, calls int, err *mysql.Error) {
@@ -304,12 +341,41 @@ func (v *evaluation) parts(e ast.ExprNode) (names map[string]int, calls int, err
 			return false
 		case *ast.ColumnNameExpr:
 			names[n.Name.Name.L]++
+		case *ast.BinaryOperationExpr:
+			if divides := n.Op == opcode.Div || n.Op == opcode.IntDiv || n.Op == opcode.Mod; divides && v.warnsEarly(n.L, n.R) {
+				err = refuse("quotients by an aggregate over several shards, whose dividend is not NULL over no rows")
+			}
 		case *ast.SubqueryExpr, *ast.ExistsSubqueryExpr, *ast.WindowFuncExpr, *ast.DefaultExpr, *ast.ValuesExpr, *ast.MatchAgainst:
 			err = refuse("this in an expression over aggregates over several shards")
 		}
 		return err == nil
 	}))
 	return names, calls, err
+}
+
+// warnsEarly tells whether a server may warn of a division by zero before it has
+// counted: MariaDB evaluates expressions of some groupings once over no rows.
+func (v *evaluation) warnsEarly(dividend, divisor ast.ExprNode) bool {
+	return v.f.db.Flavour == MariaDB && aggregated(divisor) && !nullOverNone(dividend)
+}
+
+// nullOverNone tells whether an expression over aggregates is NULL over no rows.
+func nullOverNone(e ast.ExprNode) bool {
+	switch n := unparen(e).(type) {
+	case *ast.AggregateFuncExpr:
+		switch strings.ToLower(n.F) {
+		case "sum", "avg", "min", "max":
+			return true
+		}
+	case *ast.UnaryOperationExpr:
+		return nullOverNone(n.V)
+	case *ast.BinaryOperationExpr:
+		switch n.Op {
+		case opcode.Plus, opcode.Minus, opcode.Mul, opcode.Div, opcode.IntDiv, opcode.Mod:
+			return nullOverNone(n.L) || nullOverNone(n.R)
+		}
+	}
+	return false
 }
 
 func aggregateName(word string) bool {
@@ -385,15 +451,15 @@ func (v *evaluation) aggregateOver(name string, args []token) (template, *mysql.
 		if col != nil && !summed(col) {
 			return nil, refuse("expressions over AVG() of this over several shards")
 		}
-		if !v.alone && !v.average(col) {
-			return nil, refuse(averages)
-		}
 		sum, err := column("SUM", merge.AggSum)
 		if err != nil {
 			return nil, err
 		}
 		count, err := column("COUNT", merge.AggCount)
-		return template{}.add("(" + sum + "/" + count + ")"), err
+		if err != nil {
+			return nil, err
+		}
+		return v.written(name, col, template{}.add("("+sum+"/"+count+")"))
 	case "sum", "bit_and", "bit_or", "bit_xor":
 		if col != nil && !summed(col) {
 			return nil, refuse("expressions over " + strings.ToUpper(name) + "() of this over several shards")
@@ -403,7 +469,18 @@ func (v *evaluation) aggregateOver(name string, args []token) (template, *mysql.
 		return nil, refuse(strings.ToUpper(name) + "() in an expression over several shards")
 	}
 	one, err := column(strings.ToUpper(name), kind)
-	return template{}.add(one), err
+	if err != nil {
+		return nil, err
+	}
+	return v.written(name, col, template{}.add(one))
+}
+
+// written is an aggregate as the expression being written has it.
+func (v *evaluation) written(name string, c *Column, t template) (template, *mysql.Error) {
+	if v.alone {
+		return t, nil
+	}
+	return v.nested(name, c, t)
 }
 
 // average tells whether AVG() of a column, nil for anything else, is its sum
@@ -412,9 +489,6 @@ func (v *evaluation) aggregateOver(name string, args []token) (template, *mysql.
 func (v *evaluation) average(c *Column) bool {
 	return c != nil && (v.f.db.Flavour == MariaDB || c.DataType == "float" || c.DataType == "double")
 }
-
-// averages says why others are refused.
-const averages = "expressions over this AVG() over several shards"
 
 // summed tells whether the column is a number that aggregates take as it is.
 func summed(c *Column) bool {
