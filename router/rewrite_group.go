@@ -1,6 +1,7 @@
 package router
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -434,6 +435,22 @@ func (g *grouping) hiddenAggregate(a *ast.AggregateFuncExpr, text template, col 
 	return refuse("ORDER BY this aggregate over several shards")
 }
 
+// nullGroups are what a shard groups by beside expressions that it sorts downwards.
+// MariaDB 10.11 does not see that a DECIMAL's group ends where NULL follows, when
+// an aggregate has DISTINCT.
+func (g *grouping) nullGroups() template {
+	var out template
+	if g.f.db.Flavour != MariaDB || !slices.ContainsFunc(g.spec.Order, func(k merge.Key) bool { return k.Desc }) {
+		return nil
+	}
+	for i := range g.groups {
+		if it := &g.groups[i]; it.col.ref == nil {
+			out = append(out, wrap(", (", it.text, ") IS NULL")...)
+		}
+	}
+	return out
+}
+
 // finish puts the grouping's text together.
 func (g *grouping) finish(limit limitClause) (*scatter, *mysql.Error) {
 	var edits []edit
@@ -443,7 +460,8 @@ func (g *grouping) finish(limit limitClause) (*scatter, *mysql.Error) {
 		if len(g.groups) == 0 {
 			by, at = template{}.add(" GROUP BY "), g.l.group.at
 		}
-		edits = append(edits, edit{at, at, append(by, g.distinct[0].text...)})
+		by = append(append(by, g.distinct[0].text...), g.nullGroups()...)
+		edits = append(edits, edit{at, at, by})
 	}
 	if len(g.distinct) > 0 && len(g.groups) == 0 {
 		return g.finishOneRow(edits, limit)
