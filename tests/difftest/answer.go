@@ -98,9 +98,6 @@ func compare(c *Case, braid, plain *answer) []string {
 			differ("rows or none: Braid %v, plain %v", b.Columns != nil, p.Columns != nil)
 			continue
 		}
-		if c.ignores("width") {
-			b, p = sameWidth(b, p)
-		}
 		d = append(d, compareColumns(c, b.Columns, p.Columns)...)
 		if text := compareErrors(c, b.Err, p.Err); text != "" {
 			differ("%s", text)
@@ -116,65 +113,6 @@ func compare(c *Case, braid, plain *answer) []string {
 		}
 	}
 	return d
-}
-
-// sameWidth makes columns alike that differ only as a column of a server's
-// temporary table differs from the expression it holds: INT and BIGINT, a short
-// and a long text, and the decimals of a text, which mean nothing.
-func sameWidth(x, y *wire.Result) (*wire.Result, *wire.Result) {
-	if len(x.Columns) != len(y.Columns) {
-		return x, y
-	}
-	a, b := *x, *y
-	a.Columns, b.Columns = slices.Clone(x.Columns), slices.Clone(y.Columns)
-	for i := range a.Columns {
-		k, l := &a.Columns[i], &b.Columns[i]
-		switch {
-		case k.Type == l.Type && !isText(k.Type):
-		case isText(k.Type) && isText(l.Type):
-			k.Type, k.Decimals = l.Type, l.Decimals
-		case isInt(k.Type) && isInt(l.Type):
-			a.Rows, b.Rows = widened(&a, i), widened(&b, i)
-			k.Type, l.Type = gomysql.MYSQL_TYPE_LONGLONG, gomysql.MYSQL_TYPE_LONGLONG
-		}
-	}
-	return &a, &b
-}
-
-func isText(typ byte) bool {
-	switch typ {
-	case gomysql.MYSQL_TYPE_VAR_STRING, gomysql.MYSQL_TYPE_STRING, gomysql.MYSQL_TYPE_VARCHAR, gomysql.MYSQL_TYPE_BLOB, gomysql.MYSQL_TYPE_LONG_BLOB, gomysql.MYSQL_TYPE_MEDIUM_BLOB:
-		return true
-	}
-	return false
-}
-
-func isInt(typ byte) bool {
-	switch typ {
-	case gomysql.MYSQL_TYPE_TINY, gomysql.MYSQL_TYPE_SHORT, gomysql.MYSQL_TYPE_INT24, gomysql.MYSQL_TYPE_LONG, gomysql.MYSQL_TYPE_LONGLONG:
-		return true
-	}
-	return false
-}
-
-// widened are the rows with the integer column i as a BIGINT one.
-func widened(r *wire.Result, i int) [][][]byte {
-	rows := make([][][]byte, len(r.Rows))
-	for n, row := range r.Rows {
-		rows[n] = slices.Clone(row)
-		if cell := row[i]; r.Binary && len(cell) > 0 {
-			sign := byte(0)
-			if r.Columns[i].Flags&gomysql.UNSIGNED_FLAG == 0 && cell[len(cell)-1] >= 0x80 {
-				sign = 0xff
-			}
-			wide := slices.Clone(cell)
-			for len(wide) < 8 {
-				wide = append(wide, sign)
-			}
-			rows[n][i] = wide
-		}
-	}
-	return rows
 }
 
 func compareErrors(c *Case, braid, plain *wire.Error) string {

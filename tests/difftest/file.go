@@ -43,7 +43,7 @@ const database = "shop"
 //	error-number-only  not the text of an error
 //	ignore: info,...   without these: info warnings status affected insert-id
 //	                   length flags type charset decimals schema origin prepare
-//	                   width (INT beside BIGINT, short beside long texts)
+//	plans              columns also as the server shows them under another plan
 //	mysql-only, mariadb-only
 //	unsupported        Braid over several shards refuses it with 1235
 //	unsupported: sometimes   over some topologies, or as text or as prepared only
@@ -84,6 +84,12 @@ type Case struct {
 	Reset       bool
 	ChangeUser  bool
 	Charset     byte // 0: utf8mb4_general_ci
+	// Plans are texts of the same statement that let a server plan it otherwise.
+	Plans []string
+	// Twin, when not nil, asks for the same rows in other words. It is asked where
+	// one of the plain server's known bugs may change Text's rows: when its answer
+	// has other rows than Text's, Braid's have to be its.
+	Twin *Case
 }
 
 // Support is whether a case is answered over several shards.
@@ -122,7 +128,7 @@ func (c *Case) ordered() Order {
 
 func (c *Case) ignores(what string) bool { return slices.Contains(c.Ignore, what) }
 
-var ignorable = []string{"info", "warnings", "status", "affected", "insert-id", "length", "flags", "type", "charset", "decimals", "schema", "origin", "prepare", "width"}
+var ignorable = []string{"info", "warnings", "status", "affected", "insert-id", "length", "flags", "type", "charset", "decimals", "schema", "origin", "prepare"}
 
 // Load reads a case file; "setup from" names files of the same folder.
 func Load(path string) (*File, error) {
@@ -189,6 +195,12 @@ func (f *File) read(path string) error {
 			continue
 		}
 		next.Line, next.Text = first, line
+		if next.Plans != nil {
+			next.Plans = nil
+			for _, modifier := range planModifiers() {
+				next.Plans = append(next.Plans, strings.Replace(line, "SELECT ", "SELECT "+modifier, 1))
+			}
+		}
 		f.Cases = append(f.Cases, next)
 		next = Case{TextOnly: textOnly}
 	}
@@ -249,6 +261,8 @@ func (c *Case) annotate(word, rest string) error {
 			}
 			c.Ignore = append(c.Ignore, what)
 		}
+	case "plans":
+		c.Plans = []string{} // of the text, which comes
 	case "mysql-only":
 		c.Only = servers.MySQL
 	case "mariadb-only":

@@ -3,6 +3,7 @@ package difftest
 import (
 	"strings"
 
+	"braid/tests/servers"
 	"braid/tests/wire"
 )
 
@@ -12,6 +13,7 @@ import (
 // randomSelect is one SELECT in pieces, with what goes before and behind it.
 type randomSelect struct {
 	with     string
+	modifier string // behind SELECT, such as SQL_BUFFER_RESULT
 	distinct bool
 	items    []string
 	from     string
@@ -72,7 +74,7 @@ func (q *randomSelect) marked() string {
 
 // body writes the SELECT up to HAVING.
 func (q *randomSelect) body(b *strings.Builder) {
-	b.WriteString("SELECT ")
+	b.WriteString("SELECT " + q.modifier)
 	if q.distinct {
 		b.WriteString("DISTINCT ")
 	}
@@ -104,11 +106,11 @@ func (q *randomSelect) String() string {
 	return text
 }
 
-// prepared is the text with parameters and their values.
-func (q *randomSelect) prepared() (string, []wire.Param) {
+// prepared is a marked text with parameters, and their values.
+func prepared(marked string) (string, []wire.Param) {
 	text := ""
 	params := []wire.Param{}
-	rest := q.marked()
+	rest := marked
 	for {
 		before, behind, ok := strings.Cut(rest, literalBegin)
 		text += before
@@ -126,9 +128,8 @@ func (q *randomSelect) prepared() (string, []wire.Param) {
 }
 
 // asCases is the statement as cases: rows count as a list only where they have
-// a certain order. What a server's plan shows of itself in flags and original
-// names is left out, since a sort in a temporary table changes them.
-func (q *randomSelect) asCases(line int) []Case {
+// a certain order.
+func (q *randomSelect) asCases(line int, flavour servers.Flavour) []Case {
 	var out []Case
 	around := func(texts []string) {
 		for _, text := range texts {
@@ -136,28 +137,40 @@ func (q *randomSelect) asCases(line int) []Case {
 		}
 	}
 	around(q.before)
-	c := Case{Line: line, Text: plainLiterals.Replace(q.marked()), Ignore: []string{"flags", "origin", "warnings"}, Unsupported: RefusedSometimes, Order: OrderNone,
-		ColumnsOnly: q.counted, TextOnly: q.within}
-	if q.params {
-		c.Text, c.Params = q.prepared()
-		if len(c.Params) == 0 {
-			c.Params = nil
-		}
-		c.TextOnly = false
-	}
+	c := q.asCase(q.marked())
+	c.Line, c.Ignore, c.Unsupported, c.Order, c.ColumnsOnly = line, []string{"warnings"}, RefusedSometimes, OrderNone, q.counted
+	c.TextOnly = q.within && !q.params
 	if q.total {
 		c.Order = OrderAll
 	}
-	if len(q.group) > 0 || len(q.sets) > 0 || q.with != "" || strings.Contains(q.from, "(") {
-		c.Ignore = append(c.Ignore, "length", "schema") // of a DOUBLE, by a temporary table
+	for _, modifier := range planModifiers() {
+		other := *q
+		other.modifier = modifier
+		c.Plans = append(c.Plans, other.asCase(other.marked()).Text)
 	}
-	if len(q.joins) > 0 || q.within || len(q.group) > 0 || q.limit == "0" || strings.Contains(c.Text, "(SELECT") {
-		// What a column of a temporary table is wide is the plan's.
-		c.Ignore = append(c.Ignore, "width", "length")
+	if q.limit != "" { // no row, and no plan, for LIMIT 0
+		other := *q
+		other.limit = "1000000"
+		c.Plans = append(c.Plans, other.asCase(other.marked()).Text)
+	}
+	if marked := q.twin(); marked != "" && flavour == servers.MariaDB {
+		twin := q.asCase(marked)
+		c.Twin = &twin
 	}
 	out = append(out, c)
 	around(q.after)
 	return out
+}
+
+// asCase is a case of the text, with parameters when the statement has them.
+func (q *randomSelect) asCase(marked string) Case {
+	c := Case{Text: plainLiterals.Replace(marked)}
+	if q.params {
+		if c.Text, c.Params = prepared(marked); len(c.Params) == 0 {
+			c.Params = nil
+		}
+	}
+	return c
 }
 
 // shorter lists the statements that lack one piece of q.
