@@ -198,7 +198,13 @@ func (a *analysis) move(f *found, b *block, stmt *ast.UpdateStmt) (planned, erro
 	p.head = append(s.slice(0, s.from(rest), own), template{}.add(" WHERE ")...)
 	p.tail = template{}.add("`" + strings.ReplaceAll(f.db.Name, "`", "``") + "`.`" + strings.ReplaceAll(t.Name, "`", "``") + "`")
 	plan := &Plan{Kind: KindWrite, Verb: "UPDATE", Writer: true, Database: f.db.Name}
-	plan.body = &readBody{db: f.db, write: true, sources: f.sources(), steps: p, moves: true}
+	body := &readBody{db: f.db, write: true, sources: f.sources(), steps: p, moves: true}
+	if base, err := f.baseEdits(); err != nil {
+		return planned{}, err
+	} else if len(base) > 0 {
+		body.single = f.shape.slice(0, len(f.shape.text), base) // for the node that describes it
+	}
+	plan.body = body
 	return planned{plan: plan}, nil
 }
 
