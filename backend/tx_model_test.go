@@ -301,23 +301,44 @@ func (s *modelState) wrong() string {
 	return ""
 }
 
-// explore visits every state that can be reached, and returns their number, the
-// first wrong one's description, and the first dead end with unfinished work.
-func explore(m mutation) (states int, wrong, stuck string) {
-	start := modelState{open: [3]bool{true, true, true}}
-	seen := map[modelState]bool{start: true}
-	for queue := []modelState{start}; len(queue) > 0; queue = queue[1:] {
-		s := queue[0]
-		if w := s.wrong(); w != "" && wrong == "" {
-			wrong = fmt.Sprintf("%s: %+v", w, s)
-		}
-		next := s.next(m)
-		if len(next) == 0 && stuck == "" {
+// model is a protocol whose states can be walked through: the first one, those
+// that may follow one, what is wrong with one ("" nothing), and whether one leaves
+// something to be done.
+type model[S comparable] struct {
+	start  S
+	next   func(S) []S
+	wrong  func(S) string
+	undone func(S) bool
+}
+
+func (m mutation) model() model[modelState] {
+	return model[modelState]{
+		start: modelState{open: [3]bool{true, true, true}},
+		next:  func(s modelState) []modelState { return s.next(m) },
+		wrong: func(s modelState) string { return s.wrong() },
+		undone: func(s modelState) bool {
+			done := s.first != branchActive
 			for _, b := range s.branches {
-				if b == branchActive || b == branchPrepared || s.first == branchActive {
-					stuck = fmt.Sprintf("%+v", s)
-				}
+				done = done && (b == branchCommitted || b == branchRolledBack)
 			}
+			return !done
+		},
+	}
+}
+
+// explore visits every state that can be reached, and returns their number and the
+// first dead end with unfinished work. It stops at the first wrong state, and
+// describes it.
+func (m model[S]) explore() (states int, wrong, stuck string) {
+	seen := map[S]bool{m.start: true}
+	for queue := []S{m.start}; len(queue) > 0; queue = queue[1:] {
+		s := queue[0]
+		if w := m.wrong(s); w != "" {
+			return len(seen), fmt.Sprintf("%s: %+v", w, s), stuck
+		}
+		next := m.next(s)
+		if len(next) == 0 && stuck == "" && m.undone(s) {
+			stuck = fmt.Sprintf("%+v", s)
 		}
 		for _, n := range next {
 			if !seen[n] {
@@ -329,14 +350,13 @@ func explore(m mutation) (states int, wrong, stuck string) {
 	return len(seen), wrong, stuck
 }
 
-// canFinish tells whether from every reachable state without a live coordinator
-// the recoverers can bring everything to an end.
-func canFinish(m mutation) string {
-	start := modelState{open: [3]bool{true, true, true}}
-	back := map[modelState][]modelState{}
-	seen := map[modelState]bool{start: true}
-	for queue := []modelState{start}; len(queue) > 0; queue = queue[1:] {
-		for _, n := range queue[0].next(m) {
+// canFinish looks for a reachable state from which not everything can be brought
+// to an end any more, "" when there is none.
+func (m model[S]) canFinish() string {
+	back := map[S][]S{}
+	seen := map[S]bool{m.start: true}
+	for queue := []S{m.start}; len(queue) > 0; queue = queue[1:] {
+		for _, n := range m.next(queue[0]) {
 			back[n] = append(back[n], queue[0])
 			if !seen[n] {
 				seen[n] = true
@@ -344,14 +364,10 @@ func canFinish(m mutation) string {
 			}
 		}
 	}
-	good := map[modelState]bool{}
-	var queue []modelState
+	good := map[S]bool{}
+	var queue []S
 	for s := range seen {
-		finished := s.first != branchActive
-		for _, b := range s.branches {
-			finished = finished && (b == branchCommitted || b == branchRolledBack)
-		}
-		if finished {
+		if !m.undone(s) {
 			good[s] = true
 			queue = append(queue, s)
 		}
@@ -372,23 +388,28 @@ func canFinish(m mutation) string {
 	return ""
 }
 
+// check fails unless the protocol does nothing wrong and never gets stuck.
+func (m model[S]) check(t *testing.T) {
+	states, wrong, stuck := m.explore()
+	t.Logf("%d states", states)
+	if states < 500 {
+		t.Errorf("only %d states: the model does not move", states)
+	}
+	if wrong != "" {
+		t.Errorf("the protocol can go wrong: %s", wrong)
+	}
+	if stuck != "" {
+		t.Errorf("the protocol can get stuck: %s", stuck)
+	}
+	if s := m.canFinish(); s != "" {
+		t.Errorf("cannot be finished: %s", s)
+	}
+}
+
 func TestProtocolModel(t *testing.T) {
 	for name, m := range map[string]mutation{"applied": {}, "decided": {decided: true}} {
 		t.Run(name, func(t *testing.T) {
-			states, wrong, stuck := explore(m)
-			t.Logf("%d states", states)
-			if states < 500 {
-				t.Errorf("only %d states: the model does not move", states)
-			}
-			if wrong != "" {
-				t.Errorf("the protocol can go wrong: %s", wrong)
-			}
-			if stuck != "" {
-				t.Errorf("the protocol can get stuck: %s", stuck)
-			}
-			if s := canFinish(m); s != "" {
-				t.Errorf("cannot be finished: %s", s)
-			}
+			m.model().check(t)
 		})
 	}
 }
@@ -406,7 +427,7 @@ func TestProtocolModelCatchesMutations(t *testing.T) {
 		"T11: nobody waits behind the OK":        {noWait: true, decided: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, wrong, _ := explore(m); wrong == "" {
+			if _, wrong, _ := m.model().explore(); wrong == "" {
 				t.Error("not caught")
 			} else {
 				t.Log(wrong)
