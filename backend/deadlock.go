@@ -92,7 +92,7 @@ func (d *detector) suspicious() bool {
 			continue
 		}
 		t.mu.Lock()
-		spans := t.mu.gtrid != "" && !t.mu.ending
+		spans := len(t.mu.legs) > 1 && !t.mu.ending
 		t.mu.Unlock()
 		if spans {
 			return true
@@ -469,7 +469,7 @@ func (t *Tx) tag(l *leg) error {
 		return err
 	}
 	l.conn.tagged = true
-	if l.bqual == "" {
+	if l == t.mu.legs[0] {
 		return l.conn.Flush() // its next statement may be long in coming
 	}
 	return nil

@@ -17,8 +17,8 @@ type InDoubt struct {
 	GTRID    string
 	BQual    string
 	Began    time.Time
-	Decider  string    // the node that holds the decision; "" when none does now
-	Decision Decision  // what it holds; Undecided is no row
+	Decider  string    // the nodes that decide, separated by commas; "" when none does now
+	Decision Decision  // what they say so far; Undecided is nothing
 	Seen     time.Time // when recovery first saw it; zero: not yet
 	Reason   string    // why recovery leaves it alone; "" when it will not
 }
@@ -83,8 +83,9 @@ type station struct {
 	c          *Conn
 	f          *nodeFacts
 	listed     map[branch]globalID
-	purgeable  []string // gtrids of decision rows that may go when nobody lists them
-	purgeNodes []string // the branches column of each
+	prepared   map[string]bool // the gtrids of listed
+	purgeable  []string        // gtrids of decision rows that may go when nobody lists them
+	purgeNodes []string        // the branches column of each
 }
 
 // stations connects to all nodes that can be reached. The caller closes them.
@@ -140,6 +141,10 @@ func (k *Coordinator) scan(all []*station, failed map[string]error) []*station {
 			_ = s.c.Close()
 			continue
 		}
+		s.prepared = make(map[string]bool, len(s.listed))
+		for b := range s.listed {
+			s.prepared[b.gtrid] = true
+		}
 		ok = append(ok, s)
 	}
 	return ok
@@ -185,20 +190,61 @@ func (k *Coordinator) describe(all []*station, b branch, g globalID) InDoubt {
 	k.mu.Lock()
 	d.Seen = k.mu.seen[b]
 	k.mu.Unlock()
-	if s := deciderOf(all, g.decider); s != nil {
-		d.Decider = s.n.name
+	d.Reason = k.reason(b, g, RecoverOptions{})
+	deciders, missing, err := k.deciders(all, b, g)
+	if err == nil {
+		err = missing
+	}
+	if d.Reason == "" && err != nil {
+		d.Reason = err.Error()
+	}
+	var names []string
+	prepared := missing == nil
+	for _, s := range deciders {
+		names = append(names, s.n.name)
+		prepared = prepared && s.prepared[b.gtrid]
 		s.c.SetDeadline(time.Now().Add(ownTimeout(s.n)))
-		if decision, err := readDecision(s.c, b.gtrid); err == nil {
+		if decision, err := readDecision(s.c, b.gtrid); err == nil && decision != Undecided {
 			d.Decision = decision
 		}
 	}
-	d.Reason = k.reason(all, b, g, RecoverOptions{})
+	if prepared && len(deciders) > 0 && d.Decision == Undecided {
+		d.Decision = DecidedCommit // they all are
+	}
+	d.Decider = strings.Join(names, ",")
 	return d
 }
 
-// reason says why recovery leaves a branch alone, "" when it does not (rules
-// T7, T10).
-func (k *Coordinator) reason(all []*station, b branch, g globalID, o RecoverOptions) string {
+// errNoDecider is a server that decides and that no node's address leads to.
+var errNoDecider = errors.New("a node that decides it cannot be reached, or another server answers there (a failover that is not settled)")
+
+// deciders finds who decides the transaction of a listed branch: the server of
+// its first leg, or, where all legs are branches, all that take part. missing says
+// that some cannot be found.
+func (k *Coordinator) deciders(all []*station, b branch, g globalID) (list []*station, missing, err error) {
+	for _, s := range all {
+		if s.n.name != b.node {
+			continue
+		}
+		s.c.SetDeadline(time.Now().Add(ownTimeout(s.n)))
+		identities, err := participants(s.c, b.gtrid, g)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, identity := range identities {
+			if d := deciderOf(all, identity); d != nil {
+				list = append(list, d)
+			} else {
+				missing = errNoDecider
+			}
+		}
+	}
+	return list, missing, nil
+}
+
+// reason says why recovery does not look for a branch's decision, "" when it does
+// (rule T7).
+func (k *Coordinator) reason(b branch, g globalID, o RecoverOptions) string {
 	if k.isOpen(b.gtrid) {
 		return "being committed by this Braid"
 	}
@@ -211,9 +257,6 @@ func (k *Coordinator) reason(all []*station, b branch, g globalID, o RecoverOpti
 	k.mu.Unlock()
 	if !o.Unseen && (!seen || now.Sub(first) < time.Duration(k.recovery.Grace)) {
 		return "not yet seen prepared for the grace period"
-	}
-	if deciderOf(all, g.decider) == nil {
-		return "its decider cannot be reached, or another server answers there (a failover that is not settled)"
 	}
 	return ""
 }
@@ -236,8 +279,12 @@ func (k *Coordinator) RecoverNow(ctx context.Context, o RecoverOptions) (*Recove
 	// The rows that may go are read before the scan, so that every branch that
 	// could need one is seen by it.
 	if len(failed) == 0 {
+		var servers []string
 		for _, s := range all {
-			if err := k.readPurgeable(s); err != nil {
+			servers = append(append(servers, s.f.identity), s.f.predecessors...)
+		}
+		for _, s := range all {
+			if err := k.readPurgeable(s, servers); err != nil {
 				k.log.Warn("reading old decisions failed", zap.String("node", s.n.name), zap.Error(err))
 			}
 		}
@@ -252,11 +299,11 @@ func (k *Coordinator) RecoverNow(ctx context.Context, o RecoverOptions) (*Recove
 	why := map[string]string{}
 	for _, s := range all {
 		for b, g := range s.listed {
-			reason := k.reason(all, b, g, o)
+			reason := k.reason(b, g, o)
 			d := Undecided
 			if reason == "" {
 				if d, reason = decided[b.gtrid], why[b.gtrid]; d == Undecided && reason == "" {
-					d, reason = k.decide(all, b.gtrid, g)
+					d, reason = k.decide(all, b, g)
 					decided[b.gtrid], why[b.gtrid] = d, reason
 				}
 			}
@@ -283,16 +330,33 @@ func (k *Coordinator) RecoverNow(ctx context.Context, o RecoverOptions) (*Recove
 	return r, ctx.Err()
 }
 
-// decide fences one transaction at its decider.
-func (k *Coordinator) decide(all []*station, gtrid string, g globalID) (Decision, string) {
-	s := deciderOf(all, g.decider)
-	s.c.SetDeadline(time.Now().Add(ownTimeout(s.n)))
-	d, err := fence(s.c, gtrid)
+// decide finds out how a listed branch's transaction ends: it is committed when
+// all who decide have it prepared, which an ordinary first leg never has; any
+// other of them is fenced, and says (rules T5, T10). Undecided comes with the
+// reason.
+func (k *Coordinator) decide(all []*station, b branch, g globalID) (Decision, string) {
+	deciders, why, err := k.deciders(all, b, g)
 	if err != nil {
 		return Undecided, err.Error()
 	}
+	for _, s := range deciders {
+		if s.prepared[b.gtrid] {
+			continue
+		}
+		s.c.SetDeadline(time.Now().Add(ownTimeout(s.n)))
+		d, err := fence(s.c, b.gtrid)
+		if err != nil {
+			why = err // another may say
+			continue
+		}
+		k.step(stepRecoverFenced)
+		return d, ""
+	}
+	if why != nil {
+		return Undecided, why.Error()
+	}
 	k.step(stepRecoverFenced)
-	return d, ""
+	return DecidedCommit, ""
 }
 
 // finishAt ends decided branches on one node and counts them in r.
@@ -368,17 +432,18 @@ const (
 )
 
 // readPurgeable reads the decisions of a node that are older than the retention
-// by the node's own clock. It goes through the primary key, from where the pass
-// before stopped.
-func (k *Coordinator) readPurgeable(s *station) error {
+// by the node's own clock, of transactions that began on any of the servers. It
+// goes through the primary key, from where the pass before stopped.
+func (k *Coordinator) readPurgeable(s *station, servers []string) error {
 	if s.f.moved() {
 		return nil
 	}
 	retention := int64(time.Duration(k.recovery.Retention) / time.Second)
 	budget := purgeRowsMax
-	for _, identity := range append([]string{s.f.identity}, s.f.predecessors...) {
+	for _, identity := range servers {
 		prefix := k.clusterID() + "." + identity + "."
-		from, upTo := k.purgeFrom[prefix], prefix+secondsText(k.now().Add(-time.Duration(k.recovery.Retention)))
+		place := s.n.name + "." + prefix
+		from, upTo := k.purgeFrom[place], prefix+secondsText(k.now().Add(-time.Duration(k.recovery.Retention)))
 		if from == "" {
 			from = prefix
 		}
@@ -393,10 +458,10 @@ func (k *Coordinator) readPurgeable(s *station) error {
 			s.purgeNodes = append(s.purgeNodes, string(r[1]))
 		}
 		if len(rows) == budget {
-			k.purgeFrom[prefix] = string(rows[len(rows)-1][0])
+			k.purgeFrom[place] = string(rows[len(rows)-1][0])
 			return nil
 		}
-		delete(k.purgeFrom, prefix)
+		delete(k.purgeFrom, place)
 		budget -= len(rows)
 	}
 	return nil

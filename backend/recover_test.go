@@ -18,19 +18,19 @@ import (
 // TestRecovery checks the rules T5-T10 and crashes of Braid at every step.
 func TestRecovery(t *testing.T) {
 	eachLab(t, []labTest{
-		{"every crash leaves every transfer whole", testCrashes},
-		{"a crash of recovery is recovered from", testRecoveryCrashes},
-		{"T5 a fence waits for an uncommitted decision", testT5},
-		{"T6 foreign branches are never touched", testT6Foreign},
-		{"T7 seen prepared over the grace period", testT7Grace},
-		{"T7 old branches are an operator's", testT7Old},
-		{"T7 a commit under way here is left alone", testT7Open},
-		{"T8 an attached owner is killed", testT8},
-		{"T9 decisions go when nobody can need them", testT9},
-		{"T10 another server in the decider's place decides nothing", testT10},
-		{"an unreachable node's branches wait", testRecoverUnreachable},
-		{"Run recovers by itself", testRun},
-		{"a storm of kills and hasty recoveries leaves everything whole", testStorm},
+		{"every crash leaves every transfer whole", testCrashes, false},
+		{"a crash of recovery is recovered from", testRecoveryCrashes, false},
+		{"T5 a fence waits for an uncommitted decision", testT5, false},
+		{"T6 foreign branches are never touched", testT6Foreign, false},
+		{"T7 seen prepared over the grace period", testT7Grace, false},
+		{"T7 old branches are an operator's", testT7Old, false},
+		{"T7 a commit under way here is left alone", testT7Open, false},
+		{"T8 an attached owner is killed", testT8, false},
+		{"T9 decisions go when nobody can need them", testT9, false},
+		{"T10 another server in the decider's place decides nothing", testT10, false},
+		{"an unreachable node's branches wait", testRecoverUnreachable, false},
+		{"Run recovers by itself", testRun, false},
+		{"a storm of kills and hasty recoveries leaves everything whole", testStorm, false},
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // begin makes a leg ready for a round of commands of Braid's own.
-func (l *leg) begin() { l.err, l.refused, l.before = nil, nil, nil }
+func (l *leg) begin() { l.err, l.refused, l.before, l.voting = nil, nil, nil, false }
 
 func (l *leg) queue(text string) {
 	if l.err == nil && !l.gone {
@@ -28,7 +28,8 @@ func (l *leg) flush() {
 }
 
 // read reads the answers of everything queued, to the end also past a refusal:
-// refused is the last command's, before the first of those in front of it.
+// refused is the last command's, before the first of those in front of it. What
+// vote has queued goes to votes and against instead.
 func (l *leg) read() {
 	if l.gone {
 		return
@@ -36,21 +37,12 @@ func (l *leg) read() {
 	c := l.conn
 	for l.err == nil && c.pending > 0 {
 		c.SetSeq(1)
-		p, err := c.ReadPacket()
-		if err != nil {
-			l.err = err
-			return
-		}
+		oks, e, err := c.readAnswers()
 		c.pending--
-		if len(p) > 0 && p[0] == 0 {
-			continue
-		}
-		if len(p) == 0 || p[0] != 0xff {
-			l.err = mysql.ErrMalformed
-			return
-		}
-		e := mysql.ParseError(p)
 		switch {
+		case l.voting && c.pending == 1: // in front of COM_SET_OPTION
+			l.votes, l.against = oks, e
+		case e == nil:
 		case closesConnection(e.Code):
 			l.err = e
 		case c.pending == 0:
@@ -58,9 +50,37 @@ func (l *leg) read() {
 		case l.before == nil:
 			l.before = e
 		}
+		if err != nil {
+			l.err = err
+		}
 	}
 	if l.err == nil {
 		c.queued = 0
+	}
+}
+
+// readAnswers reads the answers to one command none of whose statements gives
+// rows: oks of them went well, and then one was refused when e is not nil.
+func (c *Conn) readAnswers() (oks int, e *mysql.Error, err error) {
+	for {
+		p, err := c.ReadPacket()
+		switch {
+		case err != nil:
+			return oks, nil, err
+		case len(p) > 0 && p[0] == 0xff:
+			return oks, mysql.ParseError(p), nil
+		case len(p) > 0 && p[0] == 0xfe && len(p) < 9: // of COM_SET_OPTION
+			return oks, nil, nil
+		case len(p) == 0 || p[0] != 0:
+			return oks, nil, mysql.ErrMalformed
+		}
+		ok, err := mysql.ParseOK(p, false)
+		if err != nil {
+			return oks, nil, err
+		}
+		if oks++; ok.Status&gomysql.SERVER_MORE_RESULTS_EXISTS == 0 {
+			return oks, nil, nil
+		}
 	}
 }
 
@@ -177,8 +197,11 @@ func (t *Tx) Commit(ctx context.Context) error {
 			writer = l
 		}
 	}
-	if writers < 2 {
+	switch {
+	case writers < 2:
 		return t.commitOne(ctx, writer)
+	case t.mu.legs[0].bqual != "":
+		return t.commitBranched(ctx)
 	}
 	return t.commitMany(ctx)
 }
@@ -223,7 +246,7 @@ func (t *Tx) commitOne(ctx context.Context, writer *leg) error {
 	stop := interruptible(ctx, t.mu.legs)
 	if t.o.Locking && writer != nil {
 		// The others' locks must have lasted until now: then the writer may commit.
-		if l := t.releaseReaders(writer); l != nil {
+		if l := t.releaseReaders(); l != nil {
 			stop()
 			err := t.lose(l.node, errLocksLost)
 			t.end(TxEnded)
@@ -282,11 +305,11 @@ func (t *Tx) commitOne(ctx context.Context, writer *leg) error {
 // errLocksLost is a leg that only read and was found lost at COMMIT.
 var errLocksLost = errors.New("its locks were lost before COMMIT")
 
-// releaseReaders ends the legs other than the writer, and returns one that was
-// lost before, nil when there is none.
-func (t *Tx) releaseReaders(writer *leg) *leg {
+// releaseReaders ends the legs that only read, and returns one that was lost
+// before, nil when there is none.
+func (t *Tx) releaseReaders() *leg {
 	for _, l := range t.mu.legs {
-		if l != writer {
+		if !l.wrote.Load() {
 			l.begin()
 			l.untag()
 			t.queueRelease(l)
@@ -294,19 +317,19 @@ func (t *Tx) releaseReaders(writer *leg) *leg {
 		}
 	}
 	for _, l := range t.mu.legs {
-		if l != writer {
+		if !l.wrote.Load() {
 			l.read()
 			l.released = l.err == nil && l.refused == nil
 		}
 	}
-	return t.unreleased(writer)
+	return t.unreleased(nil)
 }
 
-// unreleased returns a leg other than the writer whose end its node has not
-// confirmed, nil when there is none.
-func (t *Tx) unreleased(writer *leg) *leg {
+// unreleased returns a leg that only read, other than but, whose end its node has
+// not confirmed, nil when there is none.
+func (t *Tx) unreleased(but *leg) *leg {
 	for _, l := range t.mu.legs {
-		if l != writer && !l.wrote.Load() && (l.gone || l.err != nil || l.refused != nil) {
+		if l != but && !l.wrote.Load() && (l.gone || l.err != nil || l.refused != nil) {
 			return l
 		}
 	}
@@ -425,10 +448,18 @@ func (t *Tx) commitMany(ctx context.Context) error {
 	}
 	k.step(stepDecided)
 	t.leave(decider)
+	t.apply(legs[1:])
+	return nil
+}
+
+// apply commits what of the legs is branches that wrote, after the decision, and
+// ends the transaction: behind its client's back where commit_ok allows that.
+func (t *Tx) apply(legs []*leg) {
+	k := t.k
 	var branches []*leg
 	early := t.o.Decided
-	for _, l := range legs[1:] {
-		if !l.gone && l.wrote.Load() {
+	for _, l := range legs {
+		if l.wrote.Load() {
 			branches = append(branches, l)
 			early = early && !l.pinned // the session goes on with its connection
 		}
@@ -436,17 +467,16 @@ func (t *Tx) commitMany(ctx context.Context) error {
 	if !early {
 		t.commitBranches(branches)
 		t.end(TxEnded)
-		return nil
+		return
 	}
 	for _, l := range branches {
 		k.applying(t.branch(l))
 	}
 	k.appliers.Go(func() { t.commitBranches(branches) })
 	t.end(TxEnded)
-	return nil
 }
 
-// branch names what a leg other than the first has on its node.
+// branch names what a leg that is a branch has on its node.
 func (t *Tx) branch(l *leg) branch { return branch{l.node.name, t.mu.gtrid, l.bqual} }
 
 // unprepared returns a leg that keeps the transaction from being decided
@@ -480,7 +510,7 @@ func (t *Tx) abort(l *leg) error {
 		result = lostError(l.node)
 	case l.before != nil:
 		result = commitError(l.node, l.before)
-	case l == t.mu.legs[0] && l.refused.Code == gomysql.ER_DUP_ENTRY:
+	case (l == t.mu.legs[0] || l.bqual != "") && l.refused.Code == gomysql.ER_DUP_ENTRY:
 		// A recoverer took this Braid for dead and has decided.
 		result = mysql.Errorf(gomysql.ER_LOCK_DEADLOCK, "The transaction was rolled back by recovery; try restarting transaction")
 	default:
@@ -488,7 +518,7 @@ func (t *Tx) abort(l *leg) error {
 	}
 	deadline := time.Now().Add(k.patience)
 	for _, l := range t.mu.legs {
-		if l.gone || l.err != nil {
+		if l.gone || l.err != nil || l.released {
 			continue
 		}
 		before, refused := l.before, l.refused
@@ -502,7 +532,7 @@ func (t *Tx) abort(l *leg) error {
 		l.flush()
 	}
 	for _, l := range t.mu.legs {
-		if l.gone {
+		if l.gone || l.released {
 			continue
 		}
 		l.read()
@@ -535,7 +565,7 @@ func (t *Tx) commitBranches(branches []*leg) {
 	for _, l := range branches {
 		l.read()
 		k.step(stepHalfCommitted)
-		if l.err == nil && l.refused == nil {
+		if !l.gone && l.err == nil && l.refused == nil {
 			l.conn.SetDeadline(time.Time{})
 			t.leave(l)
 		} else {

@@ -103,6 +103,12 @@ func (t *Tx) Failed(n *Node, err error) *mysql.Error {
 			return deadlock()
 		}
 		return e
+	case e.Code == errXATemporaryTable && t.mu.legs[0].node == n:
+		// Begun anew it will not be a branch: Spanned says no.
+		t.rollbackLegs()
+		t.end(TxEnded)
+		t.spanned = false
+		return mysql.Errorf(gomysql.ER_LOCK_DEADLOCK, "The transaction began as one over several nodes, where temporary tables cannot be; try restarting transaction")
 	case e.Code == errXATemporaryTable:
 		return mysql.Errorf(gomysql.ER_NOT_SUPPORTED_YET,
 			"This version of Braid doesn't yet support 'temporary tables on node %s, which is not the first node of a transaction over several'", n.name)

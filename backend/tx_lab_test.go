@@ -28,6 +28,7 @@ type lab struct {
 	flavour servers.Flavour
 	servers []*servers.Server
 	root    []*sql.DB
+	spread  bool // transactions begin with a branch
 }
 
 // eachLab runs the tests on servers of both flavours, skipping what this
@@ -39,6 +40,7 @@ func eachLab(t *testing.T, tests []labTest) {
 			for _, test := range tests {
 				t.Run(test.name, func(t *testing.T) {
 					l.clean(t)
+					l.spread = test.spread
 					test.f(t, l)
 				})
 			}
@@ -47,8 +49,19 @@ func eachLab(t *testing.T, tests []labTest) {
 }
 
 type labTest struct {
-	name string
-	f    func(*testing.T, *lab)
+	name   string
+	f      func(*testing.T, *lab)
+	spread bool
+}
+
+// bothWays is every test twice: with an ordinary first leg, and with branches only.
+func bothWays(tests []labTest) (both []labTest) {
+	for _, test := range tests {
+		both = append(both, test)
+		test.name, test.spread = test.name+", every leg a branch", true
+		both = append(both, test)
+	}
+	return both
 }
 
 func startLab(t *testing.T, flavour servers.Flavour) *lab {
@@ -188,7 +201,14 @@ func (l *lab) addrs() (out []string) {
 // braid is one Braid's transactions.
 type braid struct {
 	*Coordinator
-	nodes []*Node
+	nodes  []*Node
+	spread bool
+}
+
+// Begin is the Coordinator's, in the way that is tested.
+func (b *braid) Begin(o TxOptions) *Tx {
+	o.Spread = b.spread
+	return b.Coordinator.Begin(o)
 }
 
 // newBraid makes a prepared coordinator with nodes of its own.
@@ -202,7 +222,7 @@ func newBraid(addrs ...string) (*braid, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &braid{k, c.Nodes()}, k.Prepare(context.Background())
+	return &braid{Coordinator: k, nodes: c.Nodes()}, k.Prepare(context.Background())
 }
 
 func (l *lab) braid(t *testing.T) *braid {
@@ -211,6 +231,7 @@ func (l *lab) braid(t *testing.T) *braid {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.spread = l.spread
 	t.Cleanup(func() { b.cluster().Retire(nil) })
 	return b
 }

@@ -14,35 +14,36 @@ import (
 
 // TestTransactions checks the rules T1-T17 on servers of both flavours.
 func TestTransactions(t *testing.T) {
-	eachLab(t, []labTest{
-		{"commits on all nodes", testCommits},
-		{"rolls back on all nodes", testRollsBack},
-		{"T1 a lost fence is a rollback everywhere", testT1Fenced},
-		{"T1 a failed decision row is a rollback everywhere", testT1InsertFails},
-		{"T2 a failed prefix commits nothing", testT2},
-		{"T3 a deadlock in a branch rolls everything back first", testT3},
-		{"T4 a lost leg", testT4Lost},
-		{"T4 a leg found lost at COMMIT", testT4AtCommit},
-		{"T4 an unknown outcome", testT4Unknown},
-		{"T6 one server twice is refused", testT6Twice},
-		{"T6 nodes of two clusters are refused", testT6Clusters},
-		{"T6 a new Braid finds the cluster id", testT6Same},
-		{"T8 legs have a wait_timeout", testT8WaitTimeout},
-		{"T11 a branch that does not answer is finished before the next read", testT11},
-		{"T11 an early OK is waited behind", testT11Decided},
-		{"T11 a node that dies behind an early OK", testT11DecidedLost},
-		{"T12 who writes decides how to commit", testT12},
-		{"T13 a failed statement is undone on all legs", testT13Undo},
-		{"T13 savepoints reach late legs", testT13Savepoints},
-		{"T13 savepoint errors", testT13Errors},
-		{"T14 one-shot characteristics reach every leg", testT14},
-		{"T14 a snapshot is opened in a branch", testT14Snapshot},
-		{"T16 a lost reading leg ends a locking transaction", testT16LostReader},
-		{"T17 temporary tables", testT17},
-		{"single mode stays on one node", testSingle},
-		{"a lost COMMIT is resolved by the fence", testResolve},
-		{"an unreachable node costs the statement only", testUnreachable},
-	})
+	eachLab(t, append(bothWays([]labTest{
+		{"commits on all nodes", testCommits, false},
+		{"rolls back on all nodes", testRollsBack, false},
+		{"T1 a lost fence is a rollback everywhere", testT1Fenced, false},
+		{"T1 a failed decision row is a rollback everywhere", testT1InsertFails, false},
+		{"T2 a failed prefix commits nothing", testT2, false},
+		{"T3 a deadlock in a branch rolls everything back first", testT3, false},
+		{"T4 a lost leg", testT4Lost, false},
+		{"T4 a leg found lost at COMMIT", testT4AtCommit, false},
+		{"T4 an unknown outcome", testT4Unknown, false},
+		{"T6 one server twice is refused", testT6Twice, false},
+		{"T6 nodes of two clusters are refused", testT6Clusters, false},
+		{"T6 a new Braid finds the cluster id", testT6Same, false},
+		{"T8 legs have a wait_timeout", testT8WaitTimeout, false},
+		{"T11 a branch that does not answer is finished before the next read", testT11, false},
+		{"T11 an early OK is waited behind", testT11Decided, false},
+		{"T11 a node that dies behind an early OK", testT11DecidedLost, false},
+		{"T12 who writes decides how to commit", testT12, false},
+		{"T13 a failed statement is undone on all legs", testT13Undo, false},
+		{"T13 savepoints reach late legs", testT13Savepoints, false},
+		{"T13 savepoint errors", testT13Errors, false},
+		{"T14 one-shot characteristics reach every leg", testT14, false},
+		{"T14 a snapshot is opened in a branch", testT14Snapshot, false},
+		{"T16 a lost reading leg ends a locking transaction", testT16LostReader, false},
+		{"T17 temporary tables", testT17, false},
+		{"single mode stays on one node", testSingle, false},
+		{"an unreachable node costs the statement only", testUnreachable, false},
+	}), []labTest{
+		{"a lost COMMIT is resolved by the fence", testResolve, false},
+	}...))
 }
 
 func testCommits(t *testing.T, l *lab) {
@@ -354,14 +355,14 @@ func testT12(t *testing.T, l *lab) {
 	for _, test := range []struct {
 		name      string
 		texts     [labNodes]string
-		decisions int
+		decisions [2]int // with an ordinary first leg, with branches only
 		want      [labNodes]int
 	}{
-		{"none", [...]string{read, read, read}, 0, [...]int{100, 100, 100}},
-		{"the first", [...]string{add(1, 1), read, read}, 0, [...]int{101, 100, 100}},
-		{"a branch", [...]string{read, add(1, 1), read}, 0, [...]int{101, 101, 100}},
-		{"two branches behind a reading decider", [...]string{read, add(1, 1), add(1, 1)}, 1, [...]int{101, 102, 101}},
-		{"a locking read counts", [...]string{add(1, 1), read + " FOR UPDATE", read}, 2, [...]int{102, 102, 101}},
+		{"none", [...]string{read, read, read}, [...]int{0, 0}, [...]int{100, 100, 100}},
+		{"the first", [...]string{add(1, 1), read, read}, [...]int{0, 0}, [...]int{101, 100, 100}},
+		{"a branch", [...]string{read, add(1, 1), read}, [...]int{0, 0}, [...]int{101, 101, 100}},
+		{"two branches behind a reading decider", [...]string{read, add(1, 1), add(1, 1)}, [...]int{1, 2}, [...]int{101, 102, 101}},
+		{"a locking read counts", [...]string{add(1, 1), read + " FOR UPDATE", read}, [...]int{2, 4}, [...]int{102, 102, 101}},
 	} {
 		tx := b.Begin(TxOptions{})
 		for i, text := range test.texts {
@@ -370,8 +371,12 @@ func testT12(t *testing.T, l *lab) {
 		if err := tx.Commit(t.Context()); err != nil {
 			t.Fatalf("%s: %v", test.name, err)
 		}
-		if got := l.decisions(t); got != test.decisions {
-			t.Errorf("%s: %d decisions, want %d", test.name, got, test.decisions)
+		want := test.decisions[0]
+		if l.spread {
+			want = test.decisions[1]
+		}
+		if got := l.decisions(t); got != want {
+			t.Errorf("%s: %d decisions, want %d", test.name, got, want)
 		}
 		l.wantRows(t, test.want[:]...)
 		for _, n := range b.nodes {
