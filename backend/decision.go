@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
@@ -23,8 +22,8 @@ const (
 )
 
 // ownTables makes what Braid keeps on each node. created is in seconds since
-// 1970; branches are the identities of the nodes that had a branch, separated
-// by spaces, empty in a row that a recoverer wrote.
+// 1970; branches are the identities of the nodes that had a branch that wrote,
+// separated by spaces, empty in a row that a recoverer wrote.
 var ownTables = []string{
 	"CREATE DATABASE IF NOT EXISTS braid",
 	"CREATE TABLE IF NOT EXISTS braid.node (" +
@@ -39,12 +38,12 @@ var ownTables = []string{
 		"created BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB",
 }
 
-// decisionText inserts the decision of a commit. The leg's session may have
+// decisionText inserts the decision of a commit; branches is as in the table. The leg's session may have
 // its clock set (SET timestamp), so the time is a literal; it only has to be
 // roughly right.
-func decisionText(gtrid string, branches []string, created int64) string {
+func decisionText(gtrid, branches string, created int64) string {
 	return "INSERT INTO braid.decision (gtrid,decision,branches,created) VALUES ('" + gtrid + "','" + string(DecidedCommit) +
-		"','" + strings.Join(branches, " ") + "'," + strconv.FormatInt(created, 10) + ")"
+		"','" + branches + "'," + strconv.FormatInt(created, 10) + ")"
 }
 
 // errFenceBusy says that a fence could not be put up yet: an uncommitted

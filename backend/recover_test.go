@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,9 @@ import (
 
 // TestRecovery checks the rules T5-T10 and crashes of Braid at every step.
 func TestRecovery(t *testing.T) {
-	eachLab(t, []labTest{
+	eachLab(t, append(bothWays([]labTest{
+		{"a storm of kills and hasty recoveries leaves everything whole", testStorm, false},
+	}), []labTest{
 		{"every crash leaves every transfer whole", testCrashes, false},
 		{"a crash of recovery is recovered from", testRecoveryCrashes, false},
 		{"T5 a fence waits for an uncommitted decision", testT5, false},
@@ -30,13 +33,15 @@ func TestRecovery(t *testing.T) {
 		{"T10 another server in the decider's place decides nothing", testT10, false},
 		{"an unreachable node's branches wait", testRecoverUnreachable, false},
 		{"Run recovers by itself", testRun, false},
-		{"a storm of kills and hasty recoveries leaves everything whole", testStorm, false},
-	})
+	}...))
 }
 
 // childVariable holds the addresses of the servers that a child process of the
 // test works on, separated by commas.
 const childVariable = "BRAID_TX_CHILD"
+
+// spreadVariable says "true" where the child's transactions begin with a branch.
+const spreadVariable = "BRAID_TX_SPREAD"
 
 // TestTransactionChild is not a test: it is the process that is killed at a
 // step of a transfer, or of recovery when the step is one of recovery's.
@@ -49,6 +54,7 @@ func TestTransactionChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	b.spread = os.Getenv(spreadVariable) == "true"
 	if strings.HasPrefix(os.Getenv(failpointVariable), "recover.") {
 		if _, err := b.RecoverNow(t.Context(), RecoverOptions{Unseen: true}); err != nil {
 			t.Fatal(err)
@@ -65,7 +71,7 @@ func TestTransactionChild(t *testing.T) {
 func (l *lab) crash(t *testing.T, failpoint string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTransactionChild$")
-	cmd.Env = append(os.Environ(), childVariable+"="+strings.Join(l.addrs(), ","), failpointVariable+"="+failpoint)
+	cmd.Env = append(os.Environ(), spreadVariable+"="+strconv.FormatBool(l.spread), childVariable+"="+strings.Join(l.addrs(), ","), failpointVariable+"="+failpoint)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != -1 {

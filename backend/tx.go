@@ -187,11 +187,13 @@ type leg struct {
 	pinned bool
 	gone   bool // its connection was destroyed
 
+	// Of a branch's decision row: the participants that it was last told to name, ""
+	// when that was undone, and whether there may be one.
+	row     string
+	written bool
+
 	// During commit and rollback.
 	prepareSent bool
-	voting      bool         // vote has queued, and read has not read, what becomes:
-	votes       int          // how many of vote's statements the node has confirmed
-	against     *mysql.Error // its refusal of the next one
 	released    bool         // it only read, and its node has confirmed its end
 	err         error        // the connection failed
 	refused     *mysql.Error // the node refused the last command

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -13,7 +14,7 @@ import (
 )
 
 // begin makes a leg ready for a round of commands of Braid's own.
-func (l *leg) begin() { l.err, l.refused, l.before, l.voting = nil, nil, nil, false }
+func (l *leg) begin() { l.err, l.refused, l.before = nil, nil, nil }
 
 func (l *leg) queue(text string) {
 	if l.err == nil && !l.gone {
@@ -28,8 +29,7 @@ func (l *leg) flush() {
 }
 
 // read reads the answers of everything queued, to the end also past a refusal:
-// refused is the last command's, before the first of those in front of it. What
-// vote has queued goes to votes and against instead.
+// refused is the last command's, before the first of those in front of it.
 func (l *leg) read() {
 	if l.gone {
 		return
@@ -37,12 +37,21 @@ func (l *leg) read() {
 	c := l.conn
 	for l.err == nil && c.pending > 0 {
 		c.SetSeq(1)
-		oks, e, err := c.readAnswers()
+		p, err := c.ReadPacket()
+		if err != nil {
+			l.err = err
+			return
+		}
 		c.pending--
+		if len(p) > 0 && p[0] == 0 {
+			continue
+		}
+		if len(p) == 0 || p[0] != 0xff {
+			l.err = mysql.ErrMalformed
+			return
+		}
+		e := mysql.ParseError(p)
 		switch {
-		case l.voting && c.pending == 1: // in front of COM_SET_OPTION
-			l.votes, l.against = oks, e
-		case e == nil:
 		case closesConnection(e.Code):
 			l.err = e
 		case c.pending == 0:
@@ -50,37 +59,9 @@ func (l *leg) read() {
 		case l.before == nil:
 			l.before = e
 		}
-		if err != nil {
-			l.err = err
-		}
 	}
 	if l.err == nil {
 		c.queued = 0
-	}
-}
-
-// readAnswers reads the answers to one command none of whose statements gives
-// rows: oks of them went well, and then one was refused when e is not nil.
-func (c *Conn) readAnswers() (oks int, e *mysql.Error, err error) {
-	for {
-		p, err := c.ReadPacket()
-		switch {
-		case err != nil:
-			return oks, nil, err
-		case len(p) > 0 && p[0] == 0xff:
-			return oks, mysql.ParseError(p), nil
-		case len(p) > 0 && p[0] == 0xfe && len(p) < 9: // of COM_SET_OPTION
-			return oks, nil, nil
-		case len(p) == 0 || p[0] != 0:
-			return oks, nil, mysql.ErrMalformed
-		}
-		ok, err := mysql.ParseOK(p, false)
-		if err != nil {
-			return oks, nil, err
-		}
-		if oks++; ok.Status&gomysql.SERVER_MORE_RESULTS_EXISTS == 0 {
-			return oks, nil, nil
-		}
 	}
 }
 
@@ -375,7 +356,7 @@ func (t *Tx) commitMany(ctx context.Context) error {
 		l.untag()
 		switch {
 		case l == decider:
-			l.queue(decisionText(t.mu.gtrid, identities, started.Unix()))
+			l.queue(decisionText(t.mu.gtrid, strings.Join(identities, " "), started.Unix()))
 		case l.wrote.Load():
 			xid := xidText(t.mu.gtrid, l.bqual)
 			l.queue("XA END " + xid)
@@ -508,9 +489,9 @@ func (t *Tx) abort(l *leg) error {
 		}
 	case l.err != nil:
 		result = lostError(l.node)
-	case l.before != nil:
+	case l.before != nil && !fenced(l.before):
 		result = commitError(l.node, l.before)
-	case (l == t.mu.legs[0] || l.bqual != "") && l.refused.Code == gomysql.ER_DUP_ENTRY:
+	case l.before != nil || fenced(l.refused):
 		// A recoverer took this Braid for dead and has decided.
 		result = mysql.Errorf(gomysql.ER_LOCK_DEADLOCK, "The transaction was rolled back by recovery; try restarting transaction")
 	default:
@@ -545,6 +526,12 @@ func (t *Tx) abort(l *leg) error {
 	k.finishLeft(t.mu.gtrid)
 	t.end(TxEnded)
 	return result
+}
+
+// fenced tells whether writing a decision row was refused for a fence's sake:
+// nothing else of Braid's in a commit is refused so.
+func fenced(e *mysql.Error) bool {
+	return e.Code == gomysql.ER_DUP_ENTRY || e.Code == gomysql.ER_SUBQUERY_NO_1_ROW
 }
 
 // commitBranches commits the prepared branches after the decision, and gives

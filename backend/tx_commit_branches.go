@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,42 +16,87 @@ import (
 )
 
 // This file commits a transaction all of whose legs are branches (TxOptions.Spread).
-// Each branch that wrote puts a decision row of its own into its node and is
-// prepared, all of them at once; from the moment when all are prepared the
-// transaction is committed. The rows tell whoever recovers which nodes take part,
-// and are what a fence is put up with on each (rule T5).
+// Each branch that wrote has a decision row of its own, which names all of them;
+// then all are prepared at once, and from the moment when all are prepared the
+// transaction is committed. The rows tell whoever recovers who takes part, and are
+// what a fence is put up with on each node (rule T5).
 
-// votesAll is how many statements vote sends.
-const votesAll = 3
-
-// vote queues the decision row, XA END and XA PREPARE as one text: a node stops
-// at its first refusal, so that no branch is prepared without its row (rule T1).
-// Only this text may hold several statements.
-func (l *leg) vote(gtrid string, participants []string, created int64) {
-	l.votes, l.against = 0, nil
-	if l.err != nil || l.gone {
+// Announce queues the decision rows of a transaction that is about to write on
+// several nodes, so that its COMMIT need not: in front of what is sent next on the
+// connections in hand, at once on others. It is called before a statement that
+// writes is sent, when its legs are all open. What it does not do, or what fails,
+// the COMMIT does.
+func (t *Tx) Announce(inHand ...*Conn) {
+	if len(t.mu.legs) < 2 || t.mu.legs[0].bqual == "" || t.state != TxActive {
 		return
 	}
-	xid := xidText(gtrid, l.bqual)
-	text := decisionText(gtrid, participants, created) + ";XA END " + xid + ";XA PREPARE " + xid
-	l.voting, l.prepareSent = true, true
-	for _, command := range []struct {
-		cmd     byte
-		payload []byte
-	}{
-		{gomysql.COM_SET_OPTION, []byte{0, 0}}, // MYSQL_OPTION_MULTI_STATEMENTS_ON
-		{gomysql.COM_QUERY, []byte(text)},
-		{gomysql.COM_SET_OPTION, []byte{1, 0}},
-	} {
-		if l.err = l.conn.WriteCommand(command.cmd, command.payload); l.err != nil {
-			return
+	voters, list := t.voters()
+	if len(voters) < 2 {
+		return
+	}
+	for _, l := range voters {
+		if l.gone || l.row == list {
+			continue
 		}
-		l.conn.pending++
-		l.conn.queued += len(command.payload)
+		err := l.conn.Queue(t.rowText(l, list))
+		if err == nil && !slices.Contains(inHand, l.conn) {
+			err = l.conn.Flush()
+		}
+		if l.row, l.written = list, true; err != nil {
+			l.row = ""
+		}
 	}
 }
 
-// ballot is what is known of a branch after vote.
+// voters are the legs that wrote, and their servers' identities as a decision row
+// names them.
+func (t *Tx) voters() (voters []*leg, list string) {
+	var identities []string
+	for _, l := range t.mu.legs {
+		if l.wrote.Load() {
+			voters = append(voters, l)
+			identities = append(identities, l.conn.identity)
+		}
+	}
+	return voters, strings.Join(identities, " ")
+}
+
+// rowText writes a branch's decision row. A fence in its place is an error.
+func (t *Tx) rowText(l *leg, list string) string {
+	text := decisionText(t.mu.gtrid, list, t.k.now().Unix())
+	if l.written {
+		text += " ON DUPLICATE KEY UPDATE branches=IF(decision='" + string(DecidedCommit) + "','" + list + "',(SELECT 1 UNION SELECT 2))"
+	}
+	return text
+}
+
+// unannounce says that the leg has been wound back, maybe to before its row.
+func (l *leg) unannounce() { l.row = "" }
+
+// announceAll has every voter's row named all voters, confirmed by its node
+// (rule T1). It returns a leg that failed, nil when there is none. It costs a round
+// trip only where Announce has left something to do.
+func (t *Tx) announceAll(voters []*leg, list string) *leg {
+	for _, l := range voters {
+		l.begin()
+		if l.row != list {
+			l.queue(t.rowText(l, list))
+			l.row, l.written = list, true
+		}
+		l.flush()
+	}
+	for _, l := range voters {
+		l.read()
+	}
+	for _, l := range voters {
+		if l.failed() {
+			return l
+		}
+	}
+	return nil
+}
+
+// ballot is what is known of a branch that was told to prepare.
 type ballot uint8
 
 const (
@@ -60,12 +106,12 @@ const (
 )
 
 func (l *leg) ballot() ballot {
-	switch e := l.against; {
-	case l.votes == votesAll:
-		return ballotPrepared
-	case e == nil:
+	switch e := l.refused; {
+	case l.err != nil:
 		return ballotLost
-	case l.votes < votesAll-1, isXAEnd(e.Code), e.Code == gomysql.ER_LOCK_DEADLOCK:
+	case e == nil:
+		return ballotPrepared
+	case l.before != nil, isXAEnd(e.Code), e.Code == gomysql.ER_LOCK_DEADLOCK:
 		return ballotRefused
 	}
 	return ballotLost
@@ -90,17 +136,16 @@ func (t *Tx) commitBranched(ctx context.Context) error {
 			return t.abort(lost)
 		}
 	}
-	var voters []*leg
-	var participants []string
-	for _, l := range t.mu.legs {
-		if l.wrote.Load() {
-			voters = append(voters, l)
-			participants = append(participants, l.conn.identity)
-		}
-	}
+	voters, list := t.voters()
 	k.step(stepBeforePrepare)
 	started := k.now()
 	stop := interruptible(ctx, t.mu.legs)
+	if l := t.announceAll(voters, list); l != nil {
+		if !stop() {
+			l = nil
+		}
+		return t.abort(l)
+	}
 	for _, l := range t.mu.legs {
 		if l.released {
 			continue
@@ -108,7 +153,10 @@ func (t *Tx) commitBranched(ctx context.Context) error {
 		l.begin()
 		l.untag()
 		if l.wrote.Load() {
-			l.vote(t.mu.gtrid, participants, started.Unix())
+			xid := xidText(t.mu.gtrid, l.bqual)
+			l.queue("XA END " + xid)
+			l.queue("XA PREPARE " + xid)
+			l.prepareSent = true
 		} else {
 			t.queueRelease(l)
 		}
@@ -127,18 +175,16 @@ func (t *Tx) commitBranched(ctx context.Context) error {
 	}
 	interrupted := !stop()
 	t.leaveReaders(interrupted)
-	for _, l := range voters {
-		if l.err == nil && interrupted {
-			// Whoever interrupted may be at the connections still: none is used again.
+	decision, blame := t.count(voters, started)
+	if interrupted {
+		// Whoever interrupted may be at the connections still: none is used again.
+		for _, l := range voters {
 			l.err = errInterrupted
 		}
-		if l.err == nil && l.refused != nil {
-			l.err = l.refused // it would take several statements in one text from now on
-		}
 	}
-	switch decision, l := t.count(voters, started); decision {
+	switch decision {
 	case DecidedRollback:
-		return t.abort(l)
+		return t.abort(blame)
 	case Undecided:
 		k.log.Error("the outcome of a transaction is not known; recovery will finish it and its client is disconnected",
 			zap.String("gtrid", t.mu.gtrid))
@@ -181,9 +227,6 @@ func (t *Tx) count(voters []*leg, started time.Time) (Decision, *leg) {
 	for _, l := range voters {
 		switch l.ballot() {
 		case ballotRefused:
-			if l.err == nil {
-				l.before, l.refused = nil, l.against
-			}
 			return DecidedRollback, l
 		case ballotLost:
 			lost = append(lost, l)
@@ -198,7 +241,7 @@ func (t *Tx) count(voters []*leg, started time.Time) (Decision, *leg) {
 	}
 	for _, l := range lost {
 		if l.err == nil {
-			l.err = l.against
+			l.err = l.refused
 		}
 		t.destroy(l)
 	}

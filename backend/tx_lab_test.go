@@ -245,6 +245,7 @@ func legExec(t *testing.T, tx *Tx, n *Node, text string) error {
 	}
 	if !strings.HasPrefix(text, "SELECT") || strings.Contains(text, " FOR ") {
 		tx.Wrote(n)
+		tx.Announce(c)
 	}
 	_, err = c.Query(text, 100)
 	return err

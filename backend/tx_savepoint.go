@@ -41,6 +41,7 @@ func (t *Tx) Undo(ctx context.Context, conns ...*Conn) error {
 	for _, c := range conns {
 		if l := t.legOf(c); l != nil {
 			legs = append(legs, l)
+			l.unannounce()
 		}
 	}
 	if l := t.round(ctx, legs, "ROLLBACK TO "+statementSavepoint); l != nil {
@@ -154,6 +155,9 @@ func (t *Tx) RollbackTo(ctx context.Context, name string) error {
 	t.savepoints = t.savepoints[:i+1]
 	if len(t.mu.legs) == 0 {
 		return nil
+	}
+	for _, l := range t.mu.legs {
+		l.unannounce()
 	}
 	if l := t.round(ctx, t.mu.legs, "ROLLBACK TO "+quoteName(name)); l != nil {
 		return t.brokenRound(l)

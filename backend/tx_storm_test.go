@@ -114,6 +114,7 @@ func stormTransfer(ctx context.Context, b *braid, order []int, text string) erro
 		c, err := tx.Leg(ctx, n, "app", nil)
 		if err == nil {
 			tx.Wrote(n)
+			tx.Announce(c)
 			_, err = c.Exec(text)
 		}
 		if err != nil {

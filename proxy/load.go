@@ -173,6 +173,7 @@ func (l *loading) take() (answered bool, err error) {
 		}
 		n.c, conns[k] = c, c
 	}
+	s.tx.Announce(conns...)
 	if s.ownTx {
 		return false, nil
 	}

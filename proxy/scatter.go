@@ -232,6 +232,13 @@ func (s *Session) takeParts(plan *router.Plan) ([]part, error) {
 		}
 		parts = append(parts, part{p: *p, targets: []int{i}, c: c})
 	}
+	if inTx && plan.Writer {
+		conns := make([]*backend.Conn, len(parts))
+		for i := range parts {
+			conns[i] = parts[i].c
+		}
+		s.tx.Announce(conns...)
+	}
 	// The merge's ties go by input: by the order of shards.
 	sort.SliceStable(parts, func(a, b int) bool { return parts[a].targets[0] < parts[b].targets[0] })
 	return parts, nil

@@ -57,6 +57,9 @@ type Session struct {
 	// txLevel is the isolation level of tx; "" when it is not certain, because the
 	// session's was set after tx began and a leg may begin with that.
 	txLevel string
+	// spread says that the client's last transaction wrote on several nodes: the next
+	// probably will, too (TxOptions.Spread).
+	spread bool
 
 	facts    router.Facts
 	warnings []warning

@@ -30,7 +30,8 @@ func (s *Session) need(plan *router.Plan, p *place) backend.Need {
 }
 
 // take gets the connection for a statement at p: the transaction's leg, or one
-// of the pool.
+// of the pool. Where the statement goes to several, who takes them all announces
+// that they write (Tx.Announce).
 func (s *Session) take(plan *router.Plan, p *place) (*backend.Conn, error) {
 	if p.node == nil {
 		return nil, mysql.Errorf(1105, "no node can be used: every database's schema is unread; see the log")
@@ -64,6 +65,9 @@ func (s *Session) take(plan *router.Plan, p *place) (*backend.Conn, error) {
 	}
 	if inTx && plan.Writer {
 		s.tx.Wrote(p.node)
+		if len(s.route.Targets) == 1 {
+			s.tx.Announce(c)
+		}
 	}
 	s.hold(c)
 	return c, nil

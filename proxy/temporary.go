@@ -79,6 +79,10 @@ func (s *Session) temporaryDDL(plan *router.Plan, q *router.Query, ps *execution
 			err = s.alone(plan, backend.TxOptions{}, run)
 			break
 		}
+		if s.tx != nil {
+			s.txOpt.Spread = false // MySQL has no temporary tables in a branch
+			s.tx.Reconsider(s.txOpt)
+		}
 		err = run()
 	}
 	if err != nil {

@@ -60,6 +60,8 @@ func (s *Session) once(plan *router.Plan) bool {
 func (s *Session) alone(plan *router.Plan, o backend.TxOptions, f func() error) error {
 	level, access, failed := s.nextLevel, s.nextAccess, s.failed
 	s.beginTx(o)
+	s.txOpt.Spread = plan.Writer && s.severalNodes(plan)
+	s.tx.Reconsider(s.txOpt)
 	s.ownTx = true
 	defer func() { s.ownTx = false }()
 	err := f()
@@ -67,6 +69,16 @@ func (s *Session) alone(plan *router.Plan, o backend.TxOptions, f func() error) 
 		s.nextLevel, s.nextAccess = level, access
 	}
 	return err
+}
+
+// severalNodes tells whether the bound statement goes to several nodes.
+func (s *Session) severalNodes(plan *router.Plan) bool {
+	for i := 1; i < len(s.route.Targets); i++ {
+		if s.place(plan, s.route.Targets[i].Shard).node != s.place(plan, s.route.Targets[0].Shard).node {
+			return true
+		}
+	}
+	return false
 }
 
 // beginTx opens a transaction with what the client said for the next one.
@@ -105,6 +117,7 @@ func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
 		}
 		o.Decided = b.conf.CommitOK == "decided"
 	}
+	o.Spread = s.spread && s.temporaries == nil
 	o.Pinned, o.Unpinned, o.Locked = s.pinned, s.lostPin, s.locks()
 	s.nextLevel, s.nextAccess = "", ""
 	return o
@@ -112,6 +125,7 @@ func (s *Session) nextOptions(o backend.TxOptions) backend.TxOptions {
 
 // endTx forgets the transaction; s.tx has been committed or rolled back.
 func (s *Session) endTx() {
+	s.spread = s.tx.Spanned()
 	s.tx, s.waiting = nil, false
 	s.txOpt = backend.TxOptions{}
 	s.unpin(0)
@@ -152,6 +166,7 @@ func (s *Session) settle(failed bool) error {
 		return nil
 	}
 	s.ownTx = false
+	defer func(spread bool) { s.spread = spread }(s.spread)
 	if failed {
 		s.rollbackOpen()
 		return nil

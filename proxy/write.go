@@ -49,11 +49,12 @@ func (s *Session) runWrite(plan *router.Plan, q *router.Query, ps *execution, wa
 		}
 		nodes[k].c = c
 	}
+	conns := make([]*backend.Conn, len(nodes))
+	for k := range nodes {
+		conns[k] = nodes[k].c
+	}
+	s.tx.Announce(conns...)
 	if !s.ownTx {
-		conns := make([]*backend.Conn, len(nodes))
-		for k := range nodes {
-			conns[k] = nodes[k].c
-		}
 		if err := s.tx.Guard(conns...); err != nil {
 			s.dropWrites(nodes)
 			told := s.tx.Failed(nodes[0].p.node, nodes[0].p.shardError(err))

@@ -97,20 +97,29 @@ func TestPacketsOfTwoNodes(t *testing.T) {
 
 // BenchmarkCommit compares COMMIT on two nodes with COMMIT on one, ten by turns,
 // for both values of commit_ok, on nodes that write their logs through to the
-// disk; the figures are medians in microseconds, and their ratio, of COMMIT and of
-// the whole transaction. Where COMMIT does not wait for the branches, the next
-// transaction of the ten does, which is on the same rows.
+// disk, with and without a binary log; the figures are medians in microseconds, and
+// their ratio, of COMMIT and of the whole transaction. Where COMMIT does not wait
+// for the branches, the next transaction of the ten does, which is on the same
+// rows.
 func BenchmarkCommit(b *testing.B) {
-	durable := e2e.NewLabWith(servers.Options{Args: []string{"--innodb-flush-log-at-trx-commit=1"}})
-	defer func() {
-		if err := durable.Close(); err != nil {
-			b.Error(err)
+	for _, log := range []struct {
+		name    string
+		options servers.Options
+	}{
+		{"binlog", servers.Options{BinaryLog: true, Args: []string{"--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"}}},
+		{"no-binlog", servers.Options{Args: []string{"--innodb-flush-log-at-trx-commit=1"}}},
+	} {
+		durable := e2e.NewLabWith(log.options)
+		defer func() {
+			if err := durable.Close(); err != nil {
+				b.Error(err)
+			}
+		}()
+		for _, ok := range []string{"applied", "decided"} {
+			b.Run(log.name+"/"+ok, func(b *testing.B) {
+				benchEach(b, durable, func(c *conf.Config) { c.Databases[0].CommitOK = ok }, benchCommit)
+			})
 		}
-	}()
-	for _, ok := range []string{"applied", "decided"} {
-		b.Run(ok, func(b *testing.B) {
-			benchEach(b, durable, func(c *conf.Config) { c.Databases[0].CommitOK = ok }, benchCommit)
-		})
 	}
 }
 
