@@ -52,45 +52,92 @@ func TestPacketsOfOneShard(t *testing.T) {
 }
 
 // A transaction on two nodes: each phase of its commit is one round trip, and
-// goes to all nodes at once.
+// goes to all nodes at once; also where its legs are branches only, because the
+// session's last transaction was on two nodes, and there the decision rows go out
+// with the statements.
 func TestPacketsOfTwoNodes(t *testing.T) {
 	var relays []*e2e.Relay
 	eachWith(t, func(c *conf.Config) { throughRelays(t, &relays)(c) }, func(t *testing.T, w *world) {
-		c := w.client(t)
-		begin := []string{"BEGIN", update(w.at[0][0], 1), update(w.at[1][0], -1)}
-		c.ok(append(slices.Clone(begin), "COMMIT")...)
-		c.ok(begin...)
-		for _, r := range relays {
-			r.Reset()
-		}
-		c.ok("COMMIT")
-		for i, want := range []int{2, 2} { // decision and COMMIT; XA PREPARE and XA COMMIT
-			// One less is counted where the answer to something before was still on its way.
-			if got := relays[i].Traffic().RoundTrips; got > want || got == 0 {
-				t.Errorf("COMMIT took %d round trips on node %d, want at most %d: %q", got, i, want, relays[i].Commands())
-			}
-		}
-		for slow, expect := range []string{"XA PREPARE", "INSERT INTO braid.decision"} {
-			c.ok(begin...)
+		reset := func() {
 			for _, r := range relays {
 				r.Reset()
 			}
-			if err := w.braid.Nodes[slow].Pause(); err != nil {
-				t.Fatal(err)
+		}
+		begin := []string{"BEGIN", update(w.at[0][0], 1), update(w.at[1][0], -1)}
+		alone := func(c *client) { c.ok("BEGIN", update(w.at[0][0], 0), "COMMIT") }
+		for _, branches := range []bool{false, true} {
+			c := w.client(t)
+			c.ok(append(slices.Clone(begin), "COMMIT")...)
+			if !branches {
+				alone(c)
 			}
-			done := c.later("COMMIT")
-			until(t, expect+" is sent while the other node does not answer", func() bool {
-				return strings.Contains(strings.Join(relays[1-slow].Commands(), "\n"), expect)
-			})
-			if err := w.braid.Nodes[slow].Continue(); err != nil {
-				t.Fatal(err)
+			c.ok(begin...)
+			reset()
+			c.ok("COMMIT")
+			for i := range relays { // decision and COMMIT, or XA PREPARE; XA COMMIT
+				// One less is counted where the answer to something before was still on its way.
+				if got := relays[i].Traffic().RoundTrips; got > 2 || got == 0 {
+					t.Errorf("branches %v: COMMIT took %d round trips on node %d, want at most 2: %q", branches, got, i, relays[i].Commands())
+				}
+				if rows := strings.Count(strings.Join(relays[i].Commands(), "\n"), "INSERT INTO braid.decision"); branches && rows != 0 || !branches && rows != 1-i {
+					t.Errorf("branches %v: COMMIT wrote %d decision rows on node %d: %q", branches, rows, i, relays[i].Commands())
+				}
 			}
-			if code := <-done; code != 0 {
-				t.Errorf("COMMIT: %d", code)
+			expect := []string{"XA PREPARE", "INSERT INTO braid.decision"} // while node 0, node 1 does not answer
+			if branches {
+				expect[1] = "XA PREPARE"
+			}
+			for slow, expect := range expect {
+				if !branches {
+					alone(c)
+				}
+				c.ok(begin...)
+				reset()
+				if err := w.braid.Nodes[slow].Pause(); err != nil {
+					t.Fatal(err)
+				}
+				done := c.later("COMMIT")
+				until(t, expect+" is sent while the other node does not answer", func() bool {
+					return strings.Contains(strings.Join(relays[1-slow].Commands(), "\n"), expect)
+				})
+				if err := w.braid.Nodes[slow].Continue(); err != nil {
+					t.Fatal(err)
+				}
+				if code := <-done; code != 0 {
+					t.Errorf("COMMIT: %d", code)
+				}
 			}
 		}
+		c := w.client(t)
 		if got := c.one("SELECT SUM(v) FROM acc"); got != "0" {
 			t.Errorf("sum %s", got)
+		}
+	})
+}
+
+// A statement under autocommit that writes on two nodes: each is asked to write,
+// with what begins the branch and its decision row in the same write, to prepare,
+// and to commit.
+func TestPacketsOfAWriteOnTwoNodes(t *testing.T) {
+	var relays []*e2e.Relay
+	eachWith(t, func(c *conf.Config) { throughRelays(t, &relays)(c) }, func(t *testing.T, w *world) {
+		c := w.client(t)
+		text := fmt.Sprintf("UPDATE acc SET v=v+1 WHERE id IN (%d,%d)", w.at[0][0], w.at[1][0])
+		c.ok(text)
+		for _, r := range relays {
+			r.Reset()
+		}
+		c.ok(text)
+		for i, r := range relays {
+			all := strings.Join(r.Commands(), "\n")
+			for _, want := range []string{"XA START", "INSERT INTO braid.decision", "UPDATE acc", "XA PREPARE", "XA COMMIT"} {
+				if strings.Count(all, want) != 1 {
+					t.Errorf("node %d: not one %s: %q", i, want, r.Commands())
+				}
+			}
+			if got := r.Traffic().RoundTrips; got != 3 {
+				t.Errorf("node %d: %d round trips, want 3: %q", i, got, r.Commands())
+			}
 		}
 	})
 }
