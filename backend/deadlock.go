@@ -465,11 +465,12 @@ func (t *Tx) tag(l *leg) error {
 	if f == nil || !f.performanceSchema {
 		return nil
 	}
+	unsent := l.conn.Pending() > 0 && len(t.savepoints) == 0 // what begins it goes with its statement
 	if err := l.conn.Queue("SET @" + gtridVariable + "='" + t.mu.gtrid + "'"); err != nil {
 		return err
 	}
 	l.conn.tagged = true
-	if l == t.mu.legs[0] {
+	if l == t.mu.legs[0] && !unsent {
 		return l.conn.Flush() // its next statement may be long in coming
 	}
 	return nil
