@@ -12,7 +12,9 @@ import (
 // Expressions over aggregates move groups between nodes, not rows. What cannot
 // be worked out over groups moves rows: so the count counts.
 func TestGroupsCrossInsteadOfRows(t *testing.T) {
-	const rows, groups, shards = 100_000, 10, 4
+	// few is far above what groups need and far below the rows: Braid's own looks at
+	// its nodes, and those of the counting, are rows sent too.
+	const rows, groups, shards, few = 100_000, 10, 4, 500
 	eachFlavour(t, func(t *testing.T, flavour servers.Flavour) {
 		b := lab.StartBraid(t, Topology{Flavour: flavour, Nodes: 2, Shards: shards, Tables: []conf.Table{
 			{Name: "t", Kind: "sharded", Key: []string{"k"}},
@@ -38,9 +40,9 @@ func TestGroupsCrossInsteadOfRows(t *testing.T) {
 			sent  int64 // rows that nodes may send at most, for all that the query needs
 			least int64
 		}{
-			{"SELECT a, SUM(b)/COUNT(*) FROM t GROUP BY a HAVING COUNT(*) > 1 ORDER BY SUM(b)*2, a", (shards + 1) * groups, shards * groups},
-			{"SELECT SUM(b)/COUNT(*), CONCAT(MAX(s), '!') FROM t", 2*shards + 2, shards},
-			{"SELECT a FROM t GROUP BY a HAVING MAX(s) = 's6' AND MIN(b) < 5 ORDER BY a LIMIT 3", (shards + 1) * groups, shards * groups},
+			{"SELECT a, SUM(b)/COUNT(*) FROM t GROUP BY a HAVING COUNT(*) > 1 ORDER BY SUM(b)*2, a", few, shards * groups},
+			{"SELECT SUM(b)/COUNT(*), CONCAT(MAX(s), '!') FROM t", few, shards},
+			{"SELECT a FROM t GROUP BY a HAVING MAX(s) = 's6' AND MIN(b) < 5 ORDER BY a LIMIT 3", few, shards * groups},
 			{"SELECT a, STDDEV(b) + 1 FROM t GROUP BY a ORDER BY a", 2 * rows, rows},
 		} {
 			var before []Counters
@@ -60,13 +62,6 @@ func TestGroupsCrossInsteadOfRows(t *testing.T) {
 			for i := range before {
 				sent += before[i].Since(t, "Rows_sent")
 			}
-			// Reading the counters of a node sends rows too, a fixed number each.
-			var idle int64
-			for _, s := range b.nodes() {
-				x := Count(t, s)
-				idle += x.Since(t, "Rows_sent")
-			}
-			sent -= idle
 			t.Logf("%s: %d rows sent by the nodes", c.query, sent)
 			if sent > c.sent || sent < c.least {
 				t.Errorf("%s: the nodes sent %d rows, want %d to %d", c.query, sent, c.least, c.sent)
