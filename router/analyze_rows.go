@@ -156,6 +156,7 @@ func (a *analysis) insertRows(f *found, stmt *ast.InsertStmt, body *insertBody, 
 		return refuse("INSERT without a list of columns into a table with invisible columns")
 	}
 	made := 0
+	selectable := l.set < 0 && l.selectable(f.shape, stmt, adds == "")
 	for i, list := range stmt.Lists {
 		row, err := a.insertRow(f, stmt, c, l.rows[i], list, i)
 		if err != nil {
@@ -165,7 +166,11 @@ func (a *analysis) insertRows(f *found, stmt *ast.InsertStmt, body *insertBody, 
 		made += len(row.exprs)
 		if l.set < 0 {
 			body.rows = append(body.rows, row.insertRow)
-			body.rows[i].text = f.shape.slice(l.rows[i].start, l.rows[i].end, sortEdits(append(row.edits, base...)))
+			edits := sortEdits(append(row.edits, base...))
+			body.rows[i].text = f.shape.slice(l.rows[i].start, l.rows[i].end, edits)
+			if selectable {
+				body.rows[i].selects = f.selected(table, stmt, l.rows[i], list, edits)
+			}
 			continue
 		}
 		row.text = f.shape.slice(0, len(f.shape.text), sortEdits(append(row.edits, base...)))
@@ -186,7 +191,7 @@ func (a *analysis) insertRows(f *found, stmt *ast.InsertStmt, body *insertBody, 
 		}
 	}
 	body.prefix = f.shape.slice(0, l.rows[0].start, sortEdits(head))
-	if l.selectable(f.shape, stmt) {
+	if selectable {
 		end := l.values + len("VALUES")
 		if !strings.EqualFold(f.shape.text[l.values:end], "VALUES") {
 			end--
@@ -195,23 +200,36 @@ func (a *analysis) insertRows(f *found, stmt *ast.InsertStmt, body *insertBody, 
 		if adds != "" && l.columns < 0 {
 			with, head = head[len(head)-1].with, head[:len(head)-1]
 		}
-		head = append(head, edit{l.values, end, with.add("SELECT ")})
-		body.selects = f.shape.slice(0, l.rows[0].start, sortEdits(head))
+		head = sortEdits(append(head, edit{l.values, end, with.add("SELECT ")}))
+		columns := l.values
+		if l.columns >= 0 {
+			columns = l.columns
+		}
+		body.selects = f.shape.slice(0, columns, head)
+		body.columns = f.shape.slice(columns, l.rows[0].start, head)
 	}
 	body.suffix = f.shape.slice(l.rows[len(l.rows)-1].end, len(f.shape.text), base)
 	return nil
 }
 
-// selectable tells whether each row's values may be those of a SELECT too.
-func (l *insertLayout) selectable(s *shape, stmt *ast.InsertStmt) bool {
+// selectable tells whether each row's values may be those of a SELECT too, with
+// defaults where DEFAULT may be left out.
+func (l *insertLayout) selectable(s *shape, stmt *ast.InsertStmt, defaults bool) bool {
 	for i, list := range stmt.Lists {
-		if len(list) == 0 && len(l.rows[i].values) == 0 {
+		if len(list) == 0 || len(l.rows[i].values) != len(list) {
 			return false
 		}
+		given := 0
 		for _, e := range list {
-			if uncomputable(e) != "" {
+			if defaults && isDefault(e) {
+				continue
+			}
+			if given++; uncomputable(e) != "" {
 				return false
 			}
+		}
+		if given == 0 {
+			return false
 		}
 	}
 	end := l.rows[len(l.rows)-1].end
@@ -221,6 +239,48 @@ func (l *insertLayout) selectable(s *shape, stmt *ast.InsertStmt) bool {
 		}
 	}
 	return true
+}
+
+// selected is what stands behind the table's name when a row with DEFAULT among
+// its values is written as INSERT ... SELECT: the other columns and their values. It
+// is nil for a row without.
+func (f *found) selected(t *Table, stmt *ast.InsertStmt, at rowLayout, list []ast.ExprNode, edits []edit) template {
+	if !slices.ContainsFunc(list, isDefault) {
+		return nil
+	}
+	var columns []string
+	for _, c := range stmt.Columns {
+		columns = append(columns, c.Name.O)
+	}
+	for i := 0; i < len(t.Columns) && len(stmt.Columns) == 0; i++ {
+		if !hasWord(strings.ToUpper(t.Columns[i].Extra), "INVISIBLE") {
+			columns = append(columns, t.Columns[i].Name)
+		}
+	}
+	if len(columns) != len(list) {
+		return nil // which is an error
+	}
+	var names []string
+	var values template
+	for i, e := range list {
+		where := at.values[i]
+		made := slices.ContainsFunc(edits, func(e edit) bool { return e.start == where[0] && e.end == where[1] })
+		if isDefault(e) && !made {
+			continue
+		}
+		if len(names) > 0 {
+			values = values.add(",")
+		}
+		names = append(names, columns[i])
+		for _, s := range f.shape.slice(where[0], where[1], edits) {
+			if s.kind == segText {
+				values = values.add(s.text)
+			} else {
+				values = append(values, s)
+			}
+		}
+	}
+	return append(template{}.add(" ("+quoted(names)+") SELECT "), values...)
 }
 
 // insertColumns are the columns of an INSERT that Braid must look at.

@@ -19,10 +19,10 @@ type insertBody struct {
 	// What the statement is put together from when it is split, or when values
 	// were made for it. prefix and suffix are nil for the form with SET.
 	prefix, suffix template
-	// selects is the prefix of INSERT ... SELECT of a row's values; nil where they
-	// cannot be a SELECT's, such as DEFAULT.
-	selects template
-	rows    []insertRow
+	// selects is the beginning of INSERT ... SELECT of a row's values, columns what stands
+	// between it and the values; nil where the values cannot be a SELECT's.
+	selects, columns template
+	rows             []insertRow
 }
 
 // insertRow is one row; the only one stands for all of a folded VALUES list.
@@ -34,6 +34,9 @@ type insertRow struct {
 	exprs  []template // values that a node makes
 	first  int        // the place of the first of them among the statement's
 	text   template   // with its parentheses
+	// selects is what follows insertBody.selects where the values of this row can be
+	// a SELECT's without some of the columns; nil: all of them.
+	selects template
 }
 
 // number is how many rows the statement has.
@@ -232,7 +235,7 @@ func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error 
 			row, fold, first := b.row(i, folded)
 			w.alone(b, selects)
 			w.row, w.at, w.first = fold, i, first
-			w.inRow(row.text, selects)
+			w.inRow(b, row, selects)
 			w.row = 0
 			w.template(b.suffix)
 			t := Target{Shard: int(r.places[i]), Text: slices.Clone(r.buf[at:]), Rows: 1, First: i, Last: i}
@@ -260,7 +263,7 @@ func (b *insertBody) write(q *Query, r *Route, set ShardSet, folded bool) error 
 			}
 			row, fold, first := b.row(i, folded)
 			w.row, w.at, w.first = fold, i, first
-			w.inRow(row.text, alone)
+			w.inRow(b, row, alone)
 			w.row = 0
 		}
 		w.template(b.suffix)
@@ -314,10 +317,16 @@ func (w *writer) alone(b *insertBody, selects bool) {
 }
 
 // inRow writes a row's values, with selects without their parentheses.
-func (w *writer) inRow(text template, selects bool) {
-	at := len(w.r.buf)
-	w.template(text)
-	if selects {
+func (w *writer) inRow(b *insertBody, row *insertRow, selects bool) {
+	switch {
+	case !selects:
+		w.template(row.text)
+	case row.selects != nil:
+		w.template(row.selects)
+	default:
+		w.template(b.columns)
+		at := len(w.r.buf)
+		w.template(row.text)
 		w.r.buf[at], w.r.buf[len(w.r.buf)-1] = ' ', ' '
 	}
 }

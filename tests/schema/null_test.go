@@ -18,6 +18,7 @@ func TestNullAmongRows(t *testing.T) {
 	tables := []conf.Table{
 		{Name: "a", Kind: "sharded", Key: []string{"k"}},
 		{Name: "ai", Kind: "sharded", Key: []string{"k"}},
+		{Name: "w", Kind: "sharded", Key: []string{"k"}},
 	}
 	flavours(t, tables, func(t *testing.T, b *e2e.Braid) {
 		server := lab.Server(t, b.Flavour(), "plain")
@@ -26,6 +27,7 @@ func TestNullAmongRows(t *testing.T) {
 		both := func(text string) { t.Helper(); exec(t, db, text); exec(t, plain, text) }
 		both("CREATE TABLE a(k INT PRIMARY KEY, v INT NOT NULL, s VARCHAR(5) NOT NULL, d DATE NOT NULL) DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_general_ci")
 		both("CREATE TABLE ai(id INT AUTO_INCREMENT, k INT, v INT NOT NULL, PRIMARY KEY(id, k))")
+		both("CREATE TABLE w(k INT PRIMARY KEY, n INT NOT NULL DEFAULT 7, t VARCHAR(5) NOT NULL DEFAULT 'dflt', v INT DEFAULT 9)")
 		both("SET sql_mode=''")
 		compare := func(table, text string) {
 			t.Helper()
@@ -49,18 +51,32 @@ func TestNullAmongRows(t *testing.T) {
 				"REPLACE INTO a VALUES (1,NULL,NULL,NULL),(2,5,'q','2021-01-01'),(35,6,'r',NULL)",
 				"INSERT IGNORE INTO a VALUES (1,NULL,NULL,NULL),(36,NULL,'q',NULL),(37,6,'r',NULL)",
 				"INSERT INTO a VALUES (40,1+1,NULL,CURDATE()),(41,NULLIF(1,1),CONCAT('a','b'),NULL)",
+				"INSERT INTO a VALUES (60,NULL,DEFAULT,'2020-01-01'),(61,1,'x',DEFAULT),(62,DEFAULT,NULL,NULL)",
+				"INSERT INTO a(s, k, v, d) VALUES (DEFAULT,63,NULL,NULL),(DEFAULT,64,NULL,NULL),(DEFAULT,65,NULL,NULL)",
+				"INSERT INTO w VALUES (1,NULL,DEFAULT,DEFAULT),(2,DEFAULT,NULL,DEFAULT),(3,3,DEFAULT,NULL)",
+				"INSERT INTO w(t, n, k) VALUES (DEFAULT,NULL,4),(NULL,DEFAULT,5),(NULL,NULL,6),('x',1,7)",
+				"INSERT INTO w VALUES (8,NULL,DEFAULT,1),(9,DEFAULT,NULL,2) ON DUPLICATE KEY UPDATE v=VALUES(v)",
+				"INSERT INTO w VALUES (8,NULL,DEFAULT,1),(9,DEFAULT,NULL,2) ON DUPLICATE KEY UPDATE t=VALUES(t), n=VALUES(n)",
+				"REPLACE INTO w VALUES (8,NULL,DEFAULT,DEFAULT),(9,DEFAULT,NULL,DEFAULT)",
+				"REPLACE INTO w VALUES (8,DEFAULT,'not strict',NULL),(9,NULL,DEFAULT,NULL),(10,NULL,NULL,DEFAULT)",
 			} {
 				if inTx {
 					both("BEGIN")
 					both("INSERT INTO a VALUES (50,0,'t',NOW()),(51,0,'t',NOW())")
 				}
-				compare("a", text)
+				table := "a"
+				if strings.Contains(text, "INTO w") {
+					table = "w"
+				}
+				compare(table, text)
 				if inTx {
 					both("COMMIT")
 					both("DELETE FROM a")
+					both("DELETE FROM w")
 				}
 			}
 			both("DELETE FROM a")
+			both("DELETE FROM w")
 		}
 		compare("ai", "INSERT INTO ai(k, v) VALUES (1,NULL),(2,NULL),(3,3)")
 		compare("ai", "INSERT INTO ai VALUES (NULL,1,NULL),(0,2,NULL),(NULL,3,3)")
@@ -68,7 +84,7 @@ func TestNullAmongRows(t *testing.T) {
 		for range 60 {
 			var list []string
 			for range 2 + r.IntN(4) {
-				list = append(list, fmt.Sprintf("(%d,%s,%s,%s)", r.IntN(40), []string{"NULL", "1", "'7x'"}[r.IntN(3)], []string{"NULL", "'s'", "5"}[r.IntN(3)], []string{"NULL", "'2022-02-02'"}[r.IntN(2)]))
+				list = append(list, fmt.Sprintf("(%d,%s,%s,%s)", r.IntN(40), []string{"NULL", "1", "'7x'", "DEFAULT"}[r.IntN(4)], []string{"NULL", "'s'", "5", "DEFAULT"}[r.IntN(4)], []string{"NULL", "'2022-02-02'", "DEFAULT"}[r.IntN(3)]))
 			}
 			compare("a", "INSERT INTO a VALUES "+strings.Join(list, ","))
 		}
