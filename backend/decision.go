@@ -22,8 +22,9 @@ const (
 )
 
 // ownTables makes what Braid keeps on each node. created is in seconds since
-// 1970; branches are the identities of the nodes that had a branch that wrote,
-// separated by spaces, empty in a row that a recoverer wrote.
+// 1970; branches names the nodes that had a branch that wrote, separated by spaces:
+// by their identities in the row of an ordinary first leg, by the bquals of the
+// branches in a branch's own. It is empty in a row that a recoverer wrote.
 var ownTables = []string{
 	"CREATE DATABASE IF NOT EXISTS braid",
 	"CREATE TABLE IF NOT EXISTS braid.node (" +

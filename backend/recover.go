@@ -218,22 +218,30 @@ func (k *Coordinator) describe(all []*station, b branch, g globalID) InDoubt {
 // errNoDecider is a server that decides and that no node's address leads to.
 var errNoDecider = errors.New("a node that decides it cannot be reached, or another server answers there (a failover that is not settled)")
 
+// decider is a server that decides a transaction, and its branch there, whose bqual
+// names no connection where it is an ordinary first leg.
+type decider struct {
+	*station
+	branch branch
+}
+
 // deciders finds who decides the transaction of a listed branch: the server of
 // its first leg, or, where all legs are branches, all that take part. missing says
 // that some cannot be found.
-func (k *Coordinator) deciders(all []*station, b branch, g globalID) (list []*station, missing, err error) {
+func (k *Coordinator) deciders(all []*station, b branch, g globalID) (list []decider, missing, err error) {
 	for _, s := range all {
 		if s.n.name != b.node {
 			continue
 		}
 		s.c.SetDeadline(time.Now().Add(ownTimeout(s.n)))
-		identities, err := participants(s.c, b.gtrid, g)
+		names, err := participants(s.c, b.gtrid, g)
 		if err != nil {
 			return nil, nil, err
 		}
-		for _, identity := range identities {
+		for _, name := range names {
+			identity, _, _ := strings.Cut(name, ".")
 			if d := deciderOf(all, identity); d != nil {
-				list = append(list, d)
+				list = append(list, decider{d, branch{d.n.name, b.gtrid, name}})
 			} else {
 				missing = errNoDecider
 			}
@@ -347,6 +355,12 @@ func (k *Coordinator) decide(all []*station, b branch, g globalID) (Decision, st
 		d, err := fence(s.c, b.gtrid)
 		if err != nil {
 			why = err // another may say
+			if errors.Is(err, errFenceBusy) {
+				// Its owner may hang, or its machine be gone: a later pass sees.
+				if err := k.killOwner(s.c, s.branch); err != nil {
+					why = err
+				}
+			}
 			continue
 		}
 		k.step(stepRecoverFenced)
@@ -513,9 +527,11 @@ func (k *Coordinator) purge(all []*station) int {
 	return total
 }
 
+// allIn tells whether the nodes that a decision row names are all in the set of
+// identities.
 func allIn(list []string, set map[string]bool) bool {
 	for _, x := range list {
-		if !set[x] {
+		if identity, _, _ := strings.Cut(x, "."); !set[identity] {
 			return false
 		}
 	}

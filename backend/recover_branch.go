@@ -112,7 +112,7 @@ func (k *Coordinator) finishBranches(ctx context.Context, c *Conn, wanted map[br
 	}
 }
 
-// killOwner ends the connection that prepared a branch, which the node will
+// killOwner ends the connection that a branch belongs to, which the node will
 // not let anybody else end while that connection lives. One that is busy is
 // ending the branch itself.
 func (k *Coordinator) killOwner(c *Conn, b branch) error {
@@ -127,7 +127,7 @@ func (k *Coordinator) killOwner(c *Conn, b branch) error {
 	if len(rows) == 0 || string(rows[0][0]) != "Sleep" {
 		return nil
 	}
-	k.log.Warn("ending the idle connection that owns a prepared transaction", zap.String("node", c.node.name),
+	k.log.Warn("ending the idle connection that owns a branch of an interrupted transaction", zap.String("node", c.node.name),
 		zap.String("gtrid", b.gtrid), zap.Uint64("connection", id))
 	_, err = c.Exec(fmt.Sprintf("KILL CONNECTION %d", id))
 	var e *mysql.Error

@@ -29,6 +29,7 @@ func TestBranches(t *testing.T) {
 		{"T1 a fence on any node is a rollback everywhere", testBranchesFenced, true},
 		{"T1 rows that were undone are written again", testBranchesUndone, true},
 		{"T5 a fence waits for an uncommitted row", testBranchesT5, true},
+		{"T8 a branch whose owner hangs before it prepares", testBranchesHang, true},
 		{"T7 answers of long ago are not trusted", testBranchesLate, true},
 		{"T9 rows go on every node when nobody can need them", testBranchesT9, true},
 		{"T17 a temporary table has the transaction begun anew", testBranchesT17, true},
@@ -169,12 +170,12 @@ func (l *lab) branchAt(t *testing.T, b *braid, i int, gtrid, list string) {
 	})
 }
 
-// identities are the servers' as a decision row names them.
-func identities(t *testing.T, b *braid, servers ...int) string {
+// bquals are branches on the servers as a decision row names them.
+func bquals(t *testing.T, b *braid, servers ...int) string {
 	t.Helper()
 	var list []string
 	for _, i := range servers {
-		list = append(list, identityOf(t, b, i))
+		list = append(list, branchID(identityOf(t, b, i), 1<<40)) // of connections that are gone
 	}
 	return strings.Join(list, " ")
 }
@@ -199,7 +200,7 @@ func testBranchesRecovery(t *testing.T, l *lab) {
 			l.clean(t)
 			b := l.braid(t)
 			gtrid := newGlobalID(b.clusterID(), identityOf(t, b, 0), time.Now()).String()
-			list := identities(t, b, 0, 1, 2)
+			list := bquals(t, b, 0, 1, 2)
 			for _, i := range test.prepared {
 				l.branchAt(t, b, i, gtrid, list)
 			}
@@ -224,7 +225,7 @@ func testBranchesRecovery(t *testing.T, l *lab) {
 		l.clean(t)
 		b := l.braid(t)
 		gtrid := newGlobalID(b.clusterID(), identityOf(t, b, 0), time.Now()).String()
-		l.branchAt(t, b, 0, gtrid, identities(t, b, 0, 1))
+		l.branchAt(t, b, 0, gtrid, bquals(t, b, 0, 1))
 		away, err := newBraid(l.servers[0].Addr(), "127.0.0.1:1", l.servers[2].Addr())
 		if err != nil {
 			t.Fatal(err)
@@ -240,7 +241,7 @@ func testBranchesRecovery(t *testing.T, l *lab) {
 		l.clean(t)
 		b := l.braid(t)
 		gtrid := newGlobalID(b.clusterID(), identityOf(t, b, 0), time.Now()).String()
-		list := identities(t, b, 0, 1)
+		list := bquals(t, b, 0, 1)
 		l.branchAt(t, b, 0, gtrid, list)
 		c, err := l.root[1].Conn(t.Context())
 		if err != nil {
@@ -280,7 +281,7 @@ func testBranchesRecoveryCrashes(t *testing.T, l *lab) {
 			b := l.braid(t)
 			gtrid := newGlobalID(b.clusterID(), identityOf(t, b, 0), time.Now()).String()
 			for _, i := range prepared {
-				l.branchAt(t, b, i, gtrid, identities(t, b, 0, 1, 2))
+				l.branchAt(t, b, i, gtrid, bquals(t, b, 0, 1, 2))
 			}
 			l.crash(t, step)
 			want := 100
@@ -296,7 +297,7 @@ func testBranchesServerKilled(t *testing.T, l *lab) {
 	b := l.braid(t)
 	gtrid := newGlobalID(b.clusterID(), identityOf(t, b, 0), time.Now()).String()
 	for i := range l.root {
-		l.branchAt(t, b, i, gtrid, identities(t, b, 0, 1, 2))
+		l.branchAt(t, b, i, gtrid, bquals(t, b, 0, 1, 2))
 	}
 	for _, i := range []int{0, 2} {
 		l.servers[i].Kill9()
@@ -497,12 +498,13 @@ func testBranchesUndone(t *testing.T, l *lab) {
 					t.Fatal(err)
 				}
 			}
+			_, list := tx.voters()
 			if err := tx.Commit(t.Context()); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
 			l.wantRows(t, 110, 110, 100)
 			for i := range 2 {
-				if n := l.value(t, i, "SELECT COUNT(*) FROM braid.decision WHERE branches='"+identities(t, b, 0, 1)+"'"); n != 1 {
+				if n := l.value(t, i, "SELECT COUNT(*) FROM braid.decision WHERE branches='"+list+"'"); n != 1 {
 					t.Errorf("%s: server %d has no row that names both", name, i)
 				}
 			}
@@ -527,6 +529,27 @@ func testBranchesT5(t *testing.T, l *lab) {
 		t.Fatal(err)
 	}
 	l.wantRows(t, 110, 110, 110)
+}
+
+// A Braid hangs, or its machine is gone, when one branch is prepared and the others
+// are not: their connections are open and hold what the fence waits for.
+func testBranchesHang(t *testing.T, l *lab) {
+	a, b := l.braid(t), l.braid(t)
+	tx := transfer(t, a, 0, 1, 2)
+	first := tx.leg(a.nodes[0])
+	xid := xidText(a.Open()[0].GTRID, first.bqual)
+	for _, text := range []string{"XA END " + xid, "XA PREPARE " + xid} {
+		if _, err := first.conn.Exec(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if committed, rolledBack := b.recoverAll(t, l); committed != 0 || rolledBack != 1 {
+		t.Errorf("%d committed, %d rolled back", committed, rolledBack)
+	}
+	if err := tx.Commit(t.Context()); err == nil {
+		t.Error("it was committed behind a rollback")
+	}
+	l.wantRows(t, 100, 100, 100)
 }
 
 func testBranchesLate(t *testing.T, l *lab) {

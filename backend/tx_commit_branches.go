@@ -48,17 +48,16 @@ func (t *Tx) Announce(inHand ...*Conn) {
 	}
 }
 
-// voters are the legs that wrote, and their servers' identities as a decision row
-// names them.
+// voters are the legs that wrote, and their branches as a decision row names them.
 func (t *Tx) voters() (voters []*leg, list string) {
-	var identities []string
+	var bquals []string
 	for _, l := range t.mu.legs {
 		if l.wrote.Load() {
 			voters = append(voters, l)
-			identities = append(identities, l.conn.identity)
+			bquals = append(bquals, l.bqual)
 		}
 	}
-	return voters, strings.Join(identities, " ")
+	return voters, strings.Join(bquals, " ")
 }
 
 // rowText writes a branch's decision row. A fence in its place is an error.
@@ -111,7 +110,7 @@ func (l *leg) ballot() ballot {
 		return ballotLost
 	case e == nil:
 		return ballotPrepared
-	case l.before != nil, isXAEnd(e.Code), e.Code == gomysql.ER_LOCK_DEADLOCK:
+	case l.before != nil, isXAEnd(e.Code), e.Code == gomysql.ER_LOCK_DEADLOCK, e.Code == errBeforeCommitFailed:
 		return ballotRefused
 	}
 	return ballotLost
@@ -178,6 +177,7 @@ func (t *Tx) commitBranched(ctx context.Context) error {
 	decision, blame := t.count(voters, started)
 	if interrupted {
 		// Whoever interrupted may be at the connections still: none is used again.
+		blame = nil
 		for _, l := range voters {
 			l.err = errInterrupted
 		}
@@ -311,10 +311,10 @@ func (k *Coordinator) resolveBranch(ctx context.Context, l *leg, gtrid string) (
 	return fence(c, gtrid)
 }
 
-// participants reads which nodes decide the transaction of a branch that is
-// prepared on c's node, as identities. They stand in the branch's own decision row,
-// which nobody else sees before it is committed. A branch that has none is one
-// beside an ordinary first leg, whose server decides.
+// participants reads who decides the transaction of a branch that is prepared on
+// c's node: bquals, from the branch's own decision row, which nobody else sees
+// before it is committed. A branch that has none is one beside an ordinary first
+// leg, whose server decides: its identity.
 func participants(c *Conn, gtrid string, g globalID) ([]string, error) {
 	if _, err := c.Exec("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED"); err != nil {
 		return nil, fmt.Errorf("node %s: %w", c.node.name, err)
