@@ -452,6 +452,13 @@ func (f *found) qualifierEdits() ([]edit, *mysql.Error) {
 					return nil, refuse("a table or alias of the database's own name")
 				}
 			}
+			column := s.text[s.toks[i+2].start:s.toks[i+2].end]
+			if column != "*" {
+				column = s.toks[i+2].name(s.text)
+			}
+			if f.qualified[strings.ToLower(t.name(s.text)+"."+column)] && f.db.Table(column) == nil {
+				continue // a column of a table that there is not: the node says so
+			}
 		}
 		edits = append(edits, edit{t.start, s.toks[i+2].start, nil})
 	}

@@ -73,12 +73,15 @@ type found struct {
 	aggregates map[*block][]*ast.AggregateFuncExpr
 	foreign    bool // a subquery's aggregate is one of a query around it
 	locking    bool
-	defaults   bool   // DEFAULT as a value, or DEFAULT(column)
-	temporary  bool   // a temporary table is named
-	locks      bool   // GET_LOCK and its like
-	setsID     bool   // LAST_INSERT_ID(expression)
-	elsewhere  bool   // the text is for a connection in another schema
-	bare       []edit // the base edits without names for select items
+	defaults   bool // DEFAULT as a value, or DEFAULT(column)
+	temporary  bool // a temporary table is named
+	locks      bool // GET_LOCK and its like
+	setsID     bool // LAST_INSERT_ID(expression)
+	// qualified are the columns, "*" for all, that are written behind one name and no
+	// database's: table.column in lower case.
+	qualified map[string]bool
+	elsewhere bool   // the text is for a connection in another schema
+	bare      []edit // the base edits without names for select items
 }
 
 // Enter implements ast.Visitor.
@@ -94,6 +97,11 @@ func (f *found) Enter(n ast.Node) (ast.Node, bool) {
 			f.err = refuse("SELECT ... INTO OUTFILE: the file would lie on a node") // never on a node, however few
 		}
 		f.names(n.With)
+		for _, x := range n.Fields.Fields {
+			if x.WildCard != nil {
+				f.qualifies(x.WildCard.Schema.L, x.WildCard.Table.L, "*")
+			}
+		}
 		b := f.push()
 		f.owner[n] = b
 		if n.From != nil {
@@ -132,6 +140,8 @@ func (f *found) Enter(n ast.Node) (ast.Node, bool) {
 		if n.Schema.L != "" {
 			f.unstable = "stored function"
 		}
+	case *ast.ColumnName:
+		f.qualifies(n.Schema.L, n.Table.L, n.Name.L)
 	case *ast.DefaultExpr:
 		f.defaults = true
 	case *ast.AggregateFuncExpr:
@@ -144,6 +154,17 @@ func (f *found) Enter(n ast.Node) (ast.Node, bool) {
 		f.windows = append(f.windows, n)
 	}
 	return n, false
+}
+
+// qualifies notes what a column is written behind.
+func (f *found) qualifies(database, table, column string) {
+	if database != "" || table == "" {
+		return
+	}
+	if f.qualified == nil {
+		f.qualified = map[string]bool{}
+	}
+	f.qualified[table+"."+column] = true
 }
 
 // Leave implements ast.Visitor.
