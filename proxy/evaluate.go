@@ -78,12 +78,8 @@ func (s *Session) evaluate(plan *router.Plan, groups mysql.Rows) (*evaluation, e
 // computedSums refuses sums whose quotients may have other digits than the
 // client's own text would give.
 func (s *Session) computedSums(columns []mysql.Column) error {
-	most := byte(router.SumDigits)
-	if _, set := s.vars.Get("div_precision_increment"); set {
-		most = 0
-	}
 	for _, i := range s.route.Evaluate.Computed {
-		if c := &columns[i]; c.Type == gomysql.MYSQL_TYPE_NEWDECIMAL && c.Decimals > most {
+		if c := &columns[i]; c.Type == gomysql.MYSQL_TYPE_NEWDECIMAL && c.Decimals > router.SumDigits {
 			return mysql.Errorf(1235, "This version of Braid doesn't yet support 'quotients of computed values of several shards'")
 		}
 	}
@@ -187,6 +183,15 @@ func (e *evaluation) fill(plan *router.Plan, ps *execution, shard *router.Target
 	}
 	if first[0] == 0xff {
 		return mysql.ParseError(first)
+	}
+	if e.s.route.Evaluate.Digits {
+		rows, err := e.c.Query("SELECT @@div_precision_increment", 1)
+		if err != nil {
+			return err
+		}
+		if string(rows[0][0]) != "4" {
+			return mysql.Errorf(1235, "quotients under another div_precision_increment than 4")
+		}
 	}
 	if err := e.c.Bring(&backend.Need{Schema: e.p.schema, Vars: groupVars(), Autocommit: true, Write: true}); err != nil {
 		return err

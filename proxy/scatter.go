@@ -104,6 +104,9 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		}
 	}
 	cols, err := announce(out.Columns(), own, ps.binary())
+	if err == nil && over != nil {
+		err = sameDecimals(out.Columns(), own)
+	}
 	if err != nil {
 		return s.scatterFailed(parts, plan, nil, err)
 	}

@@ -166,6 +166,18 @@ func announce(merged, own []mysql.Column, binary bool) ([]mysql.Column, error) {
 	return slices.Clone(own), nil
 }
 
+// sameDecimals checks that columns of the DECIMALs of an answer show as many
+// decimals as is announced: also binary rows have them as text.
+func sameDecimals(answer, announced []mysql.Column) error {
+	for i := range min(len(answer), len(announced)) {
+		a, b := &answer[i], &announced[i]
+		if a.Type == gomysql.MYSQL_TYPE_NEWDECIMAL && (b.Type != a.Type || b.Decimals != a.Decimals) {
+			return mysql.Errorf(1235, "This version of Braid doesn't yet support 'column %s over several shards: its values have other decimals there'", b.Name)
+		}
+	}
+	return nil
+}
+
 // textForm is what tells how a column's values look in a text row.
 type textForm struct {
 	form, decimals byte

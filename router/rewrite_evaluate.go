@@ -26,6 +26,9 @@ type Evaluate struct {
 	// divides: how many digits a server's quotient has hangs on how many the values
 	// had, not on their type (SumDigits).
 	Computed []int
+	// Digits says that Text's quotients are those of the client's text only where
+	// div_precision_increment is 4, as servers have it by default.
+	Digits bool
 	// Varies says that a parameter decides what columns the client's are.
 	Varies bool
 }
@@ -46,6 +49,8 @@ type evaluation struct {
 	columns  []string   // the merged column that each group item is, quoted
 	list     []template // the select list over the merged groups
 	computed []int      // Evaluate.Computed
+	exact    bool       // every AVG() of it is one of which only the value counts
+	digits   bool       // Evaluate.Digits
 	alone    bool       // the expression being written is an aggregate and nothing else
 }
 
@@ -211,6 +216,7 @@ func (v *evaluation) alias(c *ast.ColumnName) (template, *mysql.Error) {
 				c = &p.ref.table.Columns[p.col]
 			}
 			var err *mysql.Error
+			v.exact = false // whatever stands around the name
 			if found, err = v.nested(strings.ToLower(a.F), c, found); err != nil {
 				return nil, err
 			}
@@ -226,6 +232,7 @@ func (v *evaluation) over(at [2]int, e ast.ExprNode, named func(*ast.ColumnName)
 		return template{}.add(v.columns[i]), nil
 	}
 	_, v.alone = unparen(e).(*ast.AggregateFuncExpr)
+	v.exact = valuedAverages(e)
 	names, calls, err := v.parts(e)
 	if err != nil {
 		return nil, err
@@ -297,13 +304,26 @@ func (v *evaluation) over(at [2]int, e ast.ExprNode, named func(*ast.ColumnName)
 func (v *evaluation) nested(name string, c *Column, t template) (template, *mysql.Error) {
 	switch name {
 	case "avg":
-		if !v.average(c) {
-			return nil, refuse("expressions over this AVG() over several shards")
+		switch {
+		case v.average(c):
+			return t, nil
+		case v.exact && c != nil && fewDigits(c):
+			// A dividend of 5 decimals has a quotient of 9: all that an average has.
+			v.digits = true
+			sum, count, _ := strings.Cut(strings.Trim(t.String(), "()"), "/")
+			return template{}.add("(CAST(" + sum + " AS DECIMAL(65,5))/" + count + ")"), nil
 		}
-		return t, nil
+		return nil, refuse("expressions over this AVG() over several shards")
 	case "sum":
 		return t, nil
+	case "bit_and", "bit_or", "bit_xor":
+		if v.f.db.Flavour == MariaDB {
+			return nil, refuse(signs)
+		}
 	case "min", "max":
+		if v.f.db.Flavour == MariaDB && strings.Contains(c.ColumnType, "unsigned") && c.DataType == "bigint" {
+			return nil, refuse(signs)
+		}
 		switch c.DataType {
 		case "time":
 			// MariaDB's COALESCE() of a negative TIME is a positive number.
@@ -316,6 +336,10 @@ func (v *evaluation) nested(name string, c *Column, t template) (template, *mysq
 	// is after 2001), and with an aggregate by its value: so this is no column.
 	return wrap("COALESCE(", t, ")"), nil
 }
+
+// signs says why large unsigned aggregates are not merged for MariaDB, which takes
+// them for negative where an expression wants a DOUBLE: a column is not.
+const signs = "expressions over unsigned BIGINT aggregates over several shards"
 
 // parts finds the columns, by name, and the aggregates of an expression, and
 // refuses what cannot be evaluated over merged groups.
@@ -351,31 +375,6 @@ func (v *evaluation) parts(e ast.ExprNode) (names map[string]int, calls int, err
 		return err == nil
 	}))
 	return names, calls, err
-}
-
-// warnsEarly tells whether a server may warn of a division by zero before it has
-// counted: MariaDB evaluates expressions of some groupings once over no rows.
-func (v *evaluation) warnsEarly(dividend, divisor ast.ExprNode) bool {
-	return v.f.db.Flavour == MariaDB && aggregated(divisor) && !nullOverNone(dividend)
-}
-
-// nullOverNone tells whether an expression over aggregates is NULL over no rows.
-func nullOverNone(e ast.ExprNode) bool {
-	switch n := unparen(e).(type) {
-	case *ast.AggregateFuncExpr:
-		switch strings.ToLower(n.F) {
-		case "sum", "avg", "min", "max":
-			return true
-		}
-	case *ast.UnaryOperationExpr:
-		return nullOverNone(n.V)
-	case *ast.BinaryOperationExpr:
-		switch n.Op {
-		case opcode.Plus, opcode.Minus, opcode.Mul, opcode.Div, opcode.IntDiv, opcode.Mod:
-			return nullOverNone(n.L) || nullOverNone(n.R)
-		}
-	}
-	return false
 }
 
 func aggregateName(word string) bool {
@@ -483,13 +482,6 @@ func (v *evaluation) written(name string, c *Column, t template) (template, *mys
 	return v.nested(name, c, t)
 }
 
-// average tells whether AVG() of a column, nil for anything else, is its sum
-// divided by its count also in an expression: MySQL rounds a quotient, and an
-// average only where it is shown or sorted by.
-func (v *evaluation) average(c *Column) bool {
-	return c != nil && (v.f.db.Flavour == MariaDB || c.DataType == "float" || c.DataType == "double")
-}
-
 // summed tells whether the column is a number that aggregates take as it is.
 func summed(c *Column) bool {
 	switch c.DataType {
@@ -541,5 +533,5 @@ func (v *evaluation) put(over template) (*scatter, *mysql.Error) {
 	if !strings.Contains(over.String(), "/") {
 		v.computed = nil
 	}
-	return &scatter{computed: v.computed, text: x.s.slice(0, x.l.end, all), spec: x.spec, limit: limitClause{count: -1, offset: -1}, over: over, varies: varies}, nil
+	return &scatter{digits: v.digits || len(v.computed) > 0, computed: v.computed, text: x.s.slice(0, x.l.end, all), spec: x.spec, limit: limitClause{count: -1, offset: -1}, over: over, varies: varies}, nil
 }

@@ -24,6 +24,7 @@ type scatter struct {
 	over     template
 	varies   bool  // Evaluate.Varies
 	computed []int // Evaluate.Computed
+	digits   bool  // Evaluate.Digits
 }
 
 // limitClause is a statement's LIMIT.

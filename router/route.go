@@ -197,7 +197,7 @@ func (b *readBody) whole(q *Query, r *Route, set ShardSet) error {
 	if b.scatter.over != nil {
 		over := writer{q: q, r: &Route{}, db: b.db}
 		over.template(b.scatter.over)
-		r.Evaluate = &Evaluate{Text: over.r.buf, Params: over.params(), Computed: b.scatter.computed, Varies: b.scatter.varies}
+		r.Evaluate = &Evaluate{Text: over.r.buf, Params: over.params(), Computed: b.scatter.computed, Digits: b.scatter.digits, Varies: b.scatter.varies}
 	}
 	return nil
 }
