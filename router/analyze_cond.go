@@ -286,11 +286,11 @@ func (c *conds) whole(e ast.ExprNode) cond {
 
 func (c *conds) equal(l, r ast.ExprNode, nullSafe bool) (cond, []keyPart) {
 	lr, ok := unparen(l).(*ast.RowExpr)
-	if rr, ok2 := unparen(r).(*ast.RowExpr); ok && ok2 && len(lr.Values) == len(rr.Values) && !nullSafe {
+	if rr, ok2 := unparen(r).(*ast.RowExpr); ok && ok2 && len(lr.Values) == len(rr.Values) {
 		var list condAnd
 		var parts []keyPart
 		for i := range lr.Values {
-			x, p := c.equal(lr.Values[i], rr.Values[i], false)
+			x, p := c.equal(lr.Values[i], rr.Values[i], nullSafe)
 			if x != nil {
 				list = append(list, x)
 			}

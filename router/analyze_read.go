@@ -498,6 +498,18 @@ func (s *shape) qualified(database string) map[string]bool {
 	return out
 }
 
+// lastToken is the end of the last token before a place in the text.
+func (s *shape) lastToken(before int) int {
+	end := before
+	for _, t := range s.toks {
+		if t.end > before {
+			break
+		}
+		end = t.end
+	}
+	return end
+}
+
 // nameEdits give the select list's items that change the name they had (rule D3).
 func (f *found) nameEdits(edits []edit) []edit {
 	const nameMax = 255
@@ -513,7 +525,8 @@ func (f *found) nameEdits(edits []edit) []edit {
 			if _, ok := field.Expr.(*ast.ColumnNameExpr); ok {
 				continue
 			}
-			start, end := field.Offset, field.Offset+len(field.OriginalText())
+			// A comment behind it is no part of the name.
+			start, end := field.Offset, f.shape.lastToken(field.Offset+len(field.OriginalText()))
 			changed := false
 			for _, e := range edits {
 				changed = changed || e.start >= start && e.end <= end

@@ -546,16 +546,25 @@ func (b *block) link(x, y place) {
 	}
 }
 
+// neverNull tells whether the column is never NULL where rows of b count: not of
+// its own, and not because a join null-extends its table.
+func (b *block) neverNull(c place) bool {
+	return c.ref != nil && !c.ref.table.Columns[c.col].Nullable && !b.nullExtends(c.ref)
+}
+
 // linkAll reads the equalities of columns off every block's conditions.
 func (f *found) linkAll() {
 	for _, b := range f.blocks {
 		for _, set := range b.sets {
 			for _, e := range set.conj {
 				eq, ok := e.(*ast.BinaryOperationExpr)
-				if !ok || eq.Op != opcode.EQ {
+				if !ok || eq.Op != opcode.EQ && eq.Op != opcode.NullEQ {
 					continue
 				}
 				x, y := f.columnOf(b, eq.L), f.columnOf(b, eq.R)
+				if eq.Op == opcode.NullEQ && (set.narrows != nil || !b.neverNull(x) || !b.neverNull(y)) {
+					continue
+				}
 				// The ON of an outer join says nothing of two columns of its preserved side.
 				if set.narrows == nil || contains(set.narrows, x.ref) || contains(set.narrows, y.ref) {
 					b.link(x, y)

@@ -28,6 +28,9 @@ type randomSelect struct {
 	total    bool // order is total
 	counted  bool // which of several equal texts is shown is open: only the rows' number counts
 	params   bool // literals are parameters where they can be
+	single   bool // one shard can answer
+	// disguised, when not 0, is the seed of another way to write the text.
+	disguised uint64
 
 	// before are statements of the session before it, after those that undo them.
 	// within says that it is one of a transaction, which is run once.
@@ -68,6 +71,9 @@ func (q *randomSelect) marked() string {
 	}
 	if q.limit != "" {
 		b.WriteString(" LIMIT " + q.limit)
+	}
+	if q.disguised != 0 {
+		return disguise(b.String(), q.disguised)
 	}
 	return b.String()
 }
@@ -148,7 +154,7 @@ func (q *randomSelect) asCases(line int, flavour servers.Flavour) []Case {
 		other.modifier = modifier
 		c.Plans = append(c.Plans, other.asCase(other.marked()).Text)
 	}
-	if q.limit != "" { // no row, and no plan, for LIMIT 0
+	if q.limit != "" || len(q.before) > 0 { // no row, and no plan, for LIMIT 0 or sql_select_limit=0
 		other := *q
 		other.limit = "1000000"
 		c.Plans = append(c.Plans, other.asCase(other.marked()).Text)
@@ -194,6 +200,9 @@ func (q *randomSelect) shorter() []*randomSelect {
 	}
 	if q.params {
 		with(func(c *randomSelect) { c.params = false })
+	}
+	if q.disguised != 0 {
+		with(func(c *randomSelect) { c.disguised = 0 })
 	}
 	for i := range q.sets {
 		with(func(c *randomSelect) { c.sets = append(append([]randomSet{}, q.sets[:i]...), q.sets[i+1:]...) })

@@ -9,7 +9,11 @@ import (
 func (r *random) statement() *randomSelect {
 	q := r.query()
 	if r.in(16) {
+		q.single = false
 		r.spoil(q)
+	}
+	if r.in(6) {
+		q.disguised = r.Uint64() | 1
 	}
 	if r.in(4) {
 		q.params = true
@@ -24,7 +28,9 @@ func (r *random) statement() *randomSelect {
 }
 
 func (r *random) query() *randomSelect {
-	switch r.IntN(13) {
+	switch r.IntN(15) {
+	case 13, 14:
+		return r.oneShard()
 	case 0:
 		return r.setOperation()
 	case 1:

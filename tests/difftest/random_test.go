@@ -64,6 +64,7 @@ func TestRandomStatements(t *testing.T) {
 					t.Errorf("seed %d: %s\nshorter: %s\n%s", *randomSeed+uint64(i), q, short, report)
 				}
 			}
+			countReached(t, braid, r.Braid, statements)
 			for reason, n := range reasons {
 				t.Logf("refused %d times: %s", n, reason)
 			}
