@@ -218,6 +218,10 @@ func (k *Coordinator) describe(all []*station, b branch, g globalID) InDoubt {
 // errNoDecider is a server that decides and that no node's address leads to.
 var errNoDecider = errors.New("a node that decides it cannot be reached, or another server answers there (a failover that is not settled)")
 
+// errJustEnded is a branch that was rolled back after it was listed. Its own row
+// would have told who decides.
+var errJustEnded = errors.New("just being ended")
+
 // decider is a server that decides a transaction, and its branch there, whose bqual
 // names no connection where it is an ordinary first leg.
 type decider struct {
@@ -240,10 +244,15 @@ func (k *Coordinator) deciders(all []*station, b branch, g globalID) (list []dec
 		}
 		for _, name := range names {
 			identity, _, _ := strings.Cut(name, ".")
-			if d := deciderOf(all, identity); d != nil {
-				list = append(list, decider{d, branch{d.n.name, b.gtrid, name}})
-			} else {
+			switch d := deciderOf(all, identity); {
+			case d == nil:
 				missing = errNoDecider
+			case name == identity && d.prepared[b.gtrid]:
+				// An ordinary first leg is never prepared: the branch had a row, which has
+				// gone with it since it was listed.
+				return nil, nil, errJustEnded
+			default:
+				list = append(list, decider{d, branch{d.n.name, b.gtrid, name}})
 			}
 		}
 	}

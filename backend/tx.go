@@ -187,10 +187,9 @@ type leg struct {
 	pinned bool
 	gone   bool // its connection was destroyed
 
-	// Of a branch's decision row: the participants that it was last told to name, ""
-	// when that was undone, and whether there may be one.
-	row     string
-	written bool
+	// The participants that a branch's decision row was last told to name, "" when
+	// that was undone.
+	row string
 
 	// During commit and rollback.
 	prepareSent bool

@@ -21,6 +21,7 @@ func TestBranches(t *testing.T) {
 		{"one node is committed in one phase", testBranchesOne, true},
 		{"every crash leaves every transfer whole", testBranchesCrashes, true},
 		{"recovery finds out how it was decided", testBranchesRecovery, true},
+		{"a branch that goes while it is looked at decides nothing", testBranchesGone, true},
 		{"a crash of recovery is recovered from", testBranchesRecoveryCrashes, true},
 		{"a killed server has its branches and rows again", testBranchesServerKilled, true},
 		{"a leg lost while it prepares is resolved", testBranchesLost, true},
@@ -28,6 +29,8 @@ func TestBranches(t *testing.T) {
 		{"a leg that nobody can ask about is an unknown outcome", testBranchesUnknown, true},
 		{"T1 a fence on any node is a rollback everywhere", testBranchesFenced, true},
 		{"T1 rows that were undone are written again", testBranchesUndone, true},
+		{"rows of several transactions do not wait for each other", testBranchesRowsApart, true},
+		{"what failed in front of a row is not forgotten", testBranchesAnnounceFails, true},
 		{"T5 a fence waits for an uncommitted row", testBranchesT5, true},
 		{"T8 a branch whose owner hangs before it prepares", testBranchesHang, true},
 		{"T7 answers of long ago are not trusted", testBranchesLate, true},
@@ -274,6 +277,34 @@ func testBranchesRecovery(t *testing.T, l *lab) {
 	})
 }
 
+// A branch that somebody rolls back between being listed and being asked has no row
+// any more. That must not make the others believe in an ordinary first leg, which a
+// branch in its place would have prepared.
+func testBranchesGone(t *testing.T, l *lab) {
+	b := l.braid(t)
+	gtrid := newGlobalID(b.clusterID(), identityOf(t, b, 0), time.Now()).String()
+	for i := range 2 {
+		l.branchAt(t, b, i, gtrid, bquals(t, b, 0, 1, 2))
+	}
+	failed := map[string]error{}
+	all, _ := b.stations(t.Context())
+	all = b.scan(all, failed)
+	defer closeAll(all)
+	if len(all) != labNodes || len(all[1].listed) != 1 {
+		t.Fatalf("%v, %+v", failed, all)
+	}
+	l.exec(t, 1, "XA ROLLBACK "+l.prepared(t, 1)[0])
+	for gone, g := range all[1].listed {
+		if d, reason := b.decide(all, gone, g); d != Undecided || reason != errJustEnded.Error() {
+			t.Errorf("decided %q (%s), want nothing", d, reason)
+		}
+	}
+	if committed, rolledBack := b.recoverAll(t, l); committed != 0 || rolledBack != 1 {
+		t.Errorf("%d committed, %d rolled back", committed, rolledBack)
+	}
+	l.wantRows(t, 100, 100, 100)
+}
+
 func testBranchesRecoveryCrashes(t *testing.T, l *lab) {
 	for _, prepared := range [][]int{{0, 1, 2}, {0, 1}} {
 		for _, step := range []string{stepRecoverFenced, stepRecoverFinished, stepRecoverFinished + ":2"} {
@@ -430,8 +461,10 @@ func testBranchesFenced(t *testing.T, l *lab) {
 				t.Fatal(err)
 			}
 			tx.Wrote(n) // COMMIT writes the rows
-			if _, err := c.Exec(add(1, 10+k)); err != nil {
-				t.Fatal(err)
+			for _, text := range []string{"SET SESSION sql_select_limit=1,sql_mode=''", add(1, 10+k)} {
+				if _, err := c.Exec(text); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		l.exec(t, i, "INSERT INTO braid.decision VALUES ('"+b.Open()[0].GTRID+"','rollback','',UNIX_TIMESTAMP())")
@@ -441,6 +474,66 @@ func testBranchesFenced(t *testing.T, l *lab) {
 		if n := l.preparedAnywhere(t); n != 0 {
 			t.Errorf("%d branches are left prepared", n)
 		}
+	}
+}
+
+// What a dump says in front of its rows makes MariaDB lock an empty table as a whole
+// for its first row (InnoDB's bulk insert).
+func testBranchesRowsApart(t *testing.T, l *lab) {
+	b := l.braid(t)
+	begin := func(id int) *Tx {
+		tx := b.Begin(TxOptions{})
+		for _, n := range b.nodes[:2] {
+			mustExec(t, tx, n, "SET SESSION unique_checks=0,foreign_key_checks=0,innodb_lock_wait_timeout=1")
+			mustExec(t, tx, n, add(id, 10))
+		}
+		mustExec(t, tx, b.nodes[0], add(id, 0)) // sees that its row is there
+		return tx
+	}
+	first, second := begin(1), begin(2)
+	for _, tx := range []*Tx{second, first} {
+		if err := tx.Commit(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	l.wantRows(t, 110, 110, 100)
+}
+
+// An error that comes while a row is queued is one of a statement before it.
+func testBranchesAnnounceFails(t *testing.T, l *lab) {
+	b := l.braid(t)
+	for _, inHand := range []bool{true, false} {
+		tx := transfer(t, b, 0)
+		c, err := tx.Leg(t.Context(), b.nodes[1], "app", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		legs := tx.AppendConns(nil)
+		if err := legs[0].Queue("SET SESSION braid_has_no_such_variable=1"); err != nil {
+			t.Fatal(err)
+		}
+		// Answers are read once so much is queued.
+		if err := legs[0].Queue("SET @braid_test='" + strings.Repeat("x", prefixBytesMax-300) + "'"); err != nil {
+			t.Fatal(err)
+		}
+		tx.Wrote(b.nodes[1])
+		if inHand {
+			tx.Announce(legs...)
+		} else {
+			tx.Announce(c)
+		}
+		if _, err = c.Exec(add(1, 10)); err == nil {
+			_, err = legs[0].Exec(add(1, 10))
+		}
+		if err == nil {
+			t.Error("the statement ran although what was in front of it had failed")
+			_ = tx.Rollback(t.Context())
+			continue
+		}
+		wantCode(t, tx.Failed(b.nodes[0], err), gomysql.ER_LOCK_DEADLOCK)
+		wantState(t, tx, TxLost)
+		_ = tx.Rollback(t.Context())
+		l.wantRows(t, 100, 100, 100)
 	}
 }
 

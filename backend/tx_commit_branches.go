@@ -24,8 +24,9 @@ import (
 // Announce queues the decision rows of a transaction that is about to write on
 // several nodes, so that its COMMIT need not: in front of what is sent next on the
 // connections in hand, at once on others. It is called before a statement that
-// writes is sent, when its legs are all open. What it does not do, or what fails,
-// the COMMIT does.
+// writes is sent, when its legs are all open. What it does not do, the COMMIT does.
+// A leg where that fails is given up, since what was queued before the row may have
+// failed there: its next use finds it lost.
 func (t *Tx) Announce(inHand ...*Conn) {
 	if len(t.mu.legs) < 2 || t.mu.legs[0].bqual == "" || t.state != TxActive {
 		return
@@ -38,12 +39,13 @@ func (t *Tx) Announce(inHand ...*Conn) {
 		if l.gone || l.row == list {
 			continue
 		}
-		err := l.conn.Queue(t.rowText(l, list))
+		err := l.conn.Queue(t.rowText(list))
 		if err == nil && !slices.Contains(inHand, l.conn) {
 			err = l.conn.Flush()
 		}
-		if l.row, l.written = list, true; err != nil {
-			l.row = ""
+		if l.row = list; err != nil {
+			t.k.log.Warn("announcing that a transaction writes failed", zap.String("node", l.node.name), zap.Error(err))
+			t.Abandon(l.conn)
 		}
 	}
 }
@@ -60,13 +62,12 @@ func (t *Tx) voters() (voters []*leg, list string) {
 	return voters, strings.Join(bquals, " ")
 }
 
-// rowText writes a branch's decision row. A fence in its place is an error.
-func (t *Tx) rowText(l *leg, list string) string {
-	text := decisionText(t.mu.gtrid, list, t.k.now().Unix())
-	if l.written {
-		text += " ON DUPLICATE KEY UPDATE branches=IF(decision='" + string(DecidedCommit) + "','" + list + "',(SELECT 1 UNION SELECT 2))"
-	}
-	return text
+// rowText writes a branch's decision row, or writes it anew. A fence in its place is
+// an error. A plain INSERT would under foreign_key_checks=0 and unique_checks=0 make
+// MariaDB lock the whole table, as long as that is empty, until the transaction ends.
+func (t *Tx) rowText(list string) string {
+	return decisionText(t.mu.gtrid, list, t.k.now().Unix()) +
+		" ON DUPLICATE KEY UPDATE branches=IF(decision='" + string(DecidedCommit) + "','" + list + "',(SELECT 1 UNION SELECT 2))"
 }
 
 // unannounce says that the leg has been wound back, maybe to before its row.
@@ -79,8 +80,8 @@ func (t *Tx) announceAll(voters []*leg, list string) *leg {
 	for _, l := range voters {
 		l.begin()
 		if l.row != list {
-			l.queue(t.rowText(l, list))
-			l.row, l.written = list, true
+			l.queue(t.rowText(list))
+			l.row = list
 		}
 		l.flush()
 	}

@@ -62,6 +62,7 @@ type branchesMutation struct {
 	abortsLost   bool // the coordinator rolls back for the loss of a leg, without finding out
 	earlyOK      bool // it takes the transaction for committed before all have answered
 	partial      bool // a recoverer does not know all nodes that take part
+	goneIsFirst  bool // a recoverer takes a branch whose row has gone with it for one beside an ordinary first leg
 	trustsLate   bool // it trusts answers that are older than decisions are kept
 	decidesOld   bool // a recoverer decides branches older than half the retention (T7)
 	earlyPurge   bool // rows are deleted while a branch is listed (T9)
@@ -358,6 +359,8 @@ func (s branchesState) recover(m branchesMutation) (out []branchesState) {
 		}
 		for i, l := range s.legs {
 			switch {
+			case l.found[r] && l.branch == branchRolledBack && found > 1 && m.goneIsFirst:
+				decide(legCommit) // the others were found where an ordinary first leg would not be
 			case l.found[r]:
 			case l.branch == branchPrepared:
 				add(func(n *branchesState) { n.legs[i].found[r] = true })
@@ -429,6 +432,7 @@ func TestProtocolModelOfBranchesCatchesMutations(t *testing.T) {
 		"a lost leg rolls back":                   {abortsLost: true},
 		"committed before all are prepared":       {earlyOK: true},
 		"recovery does not know all nodes":        {partial: true},
+		"a branch's row has gone with it":         {goneIsFirst: true},
 		"answers older than decisions are kept":   {trustsLate: true},
 		"T7: old branches are decided":            {decidesOld: true},
 		"T9: decisions deleted too early":         {earlyPurge: true},
