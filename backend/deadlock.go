@@ -440,7 +440,7 @@ func (t *Tx) stop(since int64) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), t.k.patience)
 	defer cancel()
 	for _, l := range legs {
-		if err := l.n.Kill(ctx, l.id, true); err != nil {
+		if err := l.n.Kill(ctx, l.id); err != nil {
 			t.k.log.Warn("the victim of a deadlock could not be stopped on a node", zap.String("node", l.n.name), zap.Error(err))
 		}
 	}

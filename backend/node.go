@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -392,19 +393,51 @@ func (n *Node) Own(ctx context.Context, timeout time.Duration) (*Conn, error) {
 	return c, nil
 }
 
-// Kill ends a connection of this node, or only its statement.
-func (n *Node) Kill(ctx context.Context, id uint64, queryOnly bool) error {
+// Kill ends the statement that a connection of this node is running.
+func (n *Node) Kill(ctx context.Context, id uint64) error {
 	c, err := n.Own(ctx, time.Duration(n.timeouts.Connect))
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	what := "CONNECTION"
-	if queryOnly {
-		what = "QUERY"
-	}
 	n.killed.Add(1)
-	_, err = c.Exec(fmt.Sprintf("KILL %s %d", what, id))
+	return c.kill("QUERY", id)
+}
+
+// end ends a connection of this node that this side has given up, with what it is
+// doing there.
+func (n *Node) end(ctx context.Context, lost *Conn) error {
+	c, err := n.Own(ctx, time.Duration(n.timeouts.Connect))
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	n.killed.Add(1)
+	return c.end(lost)
+}
+
+// restartSlack is how far the age of a server may be told wrongly: Uptime counts
+// whole seconds.
+const restartSlack = 2 * time.Second
+
+// end ends a connection to the same node over c. One that is older than the server
+// died with the server before, and its id may be anybody's by now.
+func (c *Conn) end(lost *Conn) error {
+	rows, err := c.Query("SHOW GLOBAL STATUS LIKE 'Uptime'", 1)
+	if err != nil {
+		return err
+	}
+	if len(rows) == 1 && len(rows[0]) == 2 {
+		seconds, err := strconv.ParseInt(string(rows[0][1]), 10, 64)
+		if err == nil && time.Since(lost.born) > time.Duration(seconds)*time.Second+restartSlack {
+			return nil
+		}
+	}
+	return c.kill("CONNECTION", lost.id)
+}
+
+func (c *Conn) kill(what string, id uint64) error {
+	_, err := c.Exec(fmt.Sprintf("KILL %s %d", what, id))
 	if e, ok := err.(*mysql.Error); ok && e.Code == gomysql.ER_NO_SUCH_THREAD {
 		return nil
 	}

@@ -506,7 +506,7 @@ func (t *Tx) Wrote(n *Node) {
 func (t *Tx) Abandon(c *Conn) {
 	if l := t.legOf(c); l != nil && !l.gone {
 		t.destroy(l)
-		t.k.kill(l.node, c.id)
+		t.k.kill(c)
 	}
 }
 
@@ -515,12 +515,12 @@ var errAbandoned = errors.New("the leg was given up")
 
 // kill ends a connection on its node, so that the node rolls back what it was
 // doing there now and not when it next looks at its socket.
-func (k *Coordinator) kill(n *Node, id uint64) {
+func (k *Coordinator) kill(c *Conn) {
 	ctx, cancel := context.WithTimeout(context.Background(), k.patience)
 	defer cancel()
-	if err := n.Kill(ctx, id, false); err != nil {
+	if err := c.node.end(ctx, c); err != nil {
 		k.log.Warn("a connection that was given up could not be killed; its node ends it when it notices",
-			zap.String("node", n.name), zap.Uint64("connection", id), zap.Error(err))
+			zap.String("node", c.node.name), zap.Uint64("connection", c.id), zap.Error(err))
 	}
 }
 

@@ -138,7 +138,7 @@ func (t *Tx) queueRollback(l *leg) {
 func (t *Tx) afterRollback(l *leg) {
 	if l.err != nil || l.refused != nil {
 		t.destroy(l)
-		t.k.kill(l.node, l.conn.id)
+		t.k.kill(l.conn)
 		return
 	}
 	l.conn.SetDeadline(time.Time{})
@@ -413,7 +413,7 @@ func (t *Tx) commitMany(ctx context.Context) error {
 	}
 	if decider.err != nil || decider.refused != nil {
 		t.destroy(decider)
-		k.kill(decider.node, decider.conn.id)
+		k.kill(decider.conn)
 		switch decision, err := k.resolve(decider.node, t.mu.gtrid); decision {
 		case DecidedRollback:
 			return t.abort(decider)

@@ -2,17 +2,13 @@ package backend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"go.uber.org/zap"
-
-	"braid/internal/mysql"
 )
 
 // This file commits a transaction all of whose legs are branches (TxOptions.Spread).
@@ -298,8 +294,7 @@ func (k *Coordinator) resolveBranch(ctx context.Context, l *leg, gtrid string) (
 		return Undecided, errOtherServer
 	}
 	// What the lost connection has begun there is not to go on.
-	var e *mysql.Error
-	if _, err := c.Exec("KILL CONNECTION " + strconv.FormatUint(l.conn.id, 10)); err != nil && (!errors.As(err, &e) || e.Code != gomysql.ER_NO_SUCH_THREAD) {
+	if err := c.end(l.conn); err != nil {
 		return Undecided, err
 	}
 	listed, err := listPrepared(c, k.clusterID())

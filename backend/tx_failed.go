@@ -122,7 +122,7 @@ func (t *Tx) lose(n *Node, err error) *mysql.Error {
 	if l := t.leg(n); l != nil && !l.gone {
 		t.destroy(l)
 		// Its statement may be running still.
-		t.k.kill(n, l.conn.id)
+		t.k.kill(l.conn)
 	}
 	t.rollbackLegs()
 	t.refusal = lostError(n)

@@ -22,6 +22,7 @@ func TestTransactions(t *testing.T) {
 		{"T3 a deadlock in a branch rolls everything back first", testT3, false},
 		{"T4 a lost leg", testT4Lost, false},
 		{"T4 a leg found lost at COMMIT", testT4AtCommit, false},
+		{"T4 a lost leg whose id is another connection's", testT4Innocent, false},
 		{"T4 an unknown outcome", testT4Unknown, false},
 		{"T6 one server twice is refused", testT6Twice, false},
 		{"T6 nodes of two clusters are refused", testT6Clusters, false},
@@ -239,6 +240,30 @@ func testT4Lost(t *testing.T, l *lab) {
 		if s := n.Stats(); s.Open != s.Idle {
 			t.Errorf("node %s: %+v", n.name, s)
 		}
+	}
+}
+
+// The id of a connection that died with its server may be another's since the server
+// was started again: that one is left in peace.
+func testT4Innocent(t *testing.T, l *lab) {
+	b := l.braid(t)
+	for _, older := range []bool{true, false} {
+		tx := transfer(t, b, 0)
+		c := tx.On(b.nodes[0])
+		other, err := b.nodes[0].Own(t.Context(), time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.id = other.id
+		if older {
+			c.born = c.born.Add(-24 * time.Hour)
+		}
+		tx.Abandon(c)
+		_ = tx.Rollback(t.Context())
+		if _, err := other.Query("SELECT 1", 1); (err == nil) != older {
+			t.Errorf("a connection from before the server was started, %v: the other one: %v", older, err)
+		}
+		_ = other.Close()
 	}
 }
 

@@ -414,7 +414,7 @@ func (s *Session) stopStream(pt *part, plan *router.Plan) error {
 		if err == nil {
 			ctx, cancel := s.context()
 			defer cancel()
-			if err = pt.p.node.Kill(ctx, pt.c.ID(), true); err == nil {
+			if err = pt.p.node.Kill(ctx, pt.c.ID()); err == nil {
 				err = pt.stream.Drain()
 			}
 		}
@@ -480,7 +480,7 @@ func (s *Session) quietLeg(pt *part) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 	defer cancel()
-	err := pt.p.node.Kill(ctx, pt.c.ID(), true)
+	err := pt.p.node.Kill(ctx, pt.c.ID())
 	if err == nil {
 		err = pt.stream.Drain()
 	}

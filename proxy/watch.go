@@ -123,7 +123,7 @@ func (s *Session) stop(e *mysql.Error, session bool) {
 		ctx, cancel := context.WithTimeout(context.Background(), killTimeout)
 		defer cancel()
 		for _, c := range active {
-			if err := c.Node().Kill(ctx, c.ID(), true); err != nil {
+			if err := c.Node().Kill(ctx, c.ID()); err != nil {
 				s.srv.log.Warn("stopping a statement on its node failed; the connection is cut", zap.Uint64("connection", s.id), zap.String("node", c.Node().Name()), zap.Error(err))
 				c.Interrupt()
 			}
