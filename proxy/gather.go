@@ -449,7 +449,13 @@ func appendTextValues(b []byte, t *router.GatherTable, row mysql.Row) ([]byte, e
 // character set, as a literal that puts the same value into a copy of the column.
 func appendLiteral(b []byte, c *router.Column, v []byte) []byte {
 	switch c.DataType {
-	case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year":
+	case "float", "double":
+		b = append(b, v...)
+		if string(v) == "-0" {
+			b = append(b, "e0"...) // -0 is an integer, and has no sign
+		}
+		return b
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year":
 		return append(b, v...)
 	case "date", "datetime", "timestamp", "time", "uuid", "inet4", "inet6":
 		return append(append(append(b, '\''), v...), '\'')

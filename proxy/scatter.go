@@ -99,6 +99,9 @@ func (s *Session) runScatter(plan *router.Plan, ps *execution) error {
 		}
 		parts, out = nil, over
 		defer over.Close()
+		if s.warned > 0 && s.gathers {
+			return errGather // a group over several shards warns on each
+		}
 		if own, err = over.open(plan, ps, &s.route.Targets[0]); err != nil {
 			return s.scatterFailed(parts, plan, nil, err)
 		}

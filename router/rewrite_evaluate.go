@@ -112,6 +112,13 @@ func (v *evaluation) groupColumns() *mysql.Error {
 		} else if k := kindOf(&it.col.ref.table.Columns[it.col.col]); k == kindFloat || k == kindTimestamp {
 			return refuse("expressions over groups by a FLOAT or TIMESTAMP over several shards") // the text of one is less than its value
 		}
+		if c, ok := unparen(it.expr).(*ast.ColumnNameExpr); ok && c.Name.Table.L == "" && it.col.ref != nil {
+			for j := range v.outputs {
+				if o := &v.outputs[j]; o.alias == c.Name.Name.L && o.col != it.col {
+					return refuse("GROUP BY a name with two meanings over several shards") // a server warns of it
+				}
+			}
+		}
 		k, err := v.key(it)
 		if err != nil {
 			return err
@@ -205,6 +212,10 @@ func (v *evaluation) alias(c *ast.ColumnName) (template, *mysql.Error) {
 		case o.alias != c.Name.L || o.col.ref != nil && o.col == col:
 		case found != nil || col.ref != nil:
 			return nil, refuse("a name in HAVING or ORDER BY with two meanings over several shards")
+		case o.col.ref == nil && v.groupOf(o.col, o.canon) >= 0:
+			// Servers compare a constant with a column as the column's type has it, and
+			// with a computed value otherwise.
+			return nil, refuse("a computed group inside of HAVING or ORDER BY over several shards")
 		default:
 			found = wrap("(", v.list[i], ")")
 			a, ok := unparen(o.expr).(*ast.AggregateFuncExpr)
@@ -285,6 +296,9 @@ func (v *evaluation) over(at [2]int, e ast.ExprNode, named func(*ast.ColumnName)
 			if g < 0 {
 				return nil, refuse("columns beside aggregates over several shards")
 			}
+			if cut(&col.ref.table.Columns[col.col]) {
+				return nil, refuse("expressions over groups by such a DECIMAL over several shards")
+			}
 			with = template{}.add(v.columns[g])
 		}
 		edits = append(edits, edit{t.start, toks[i+n-1].end, with})
@@ -297,6 +311,17 @@ func (v *evaluation) over(at [2]int, e ast.ExprNode, named func(*ast.ColumnName)
 		return nil, refuse("this form of an expression over aggregates over several shards")
 	}
 	return s.slice(at[0], at[1], sortEdits(edits)), nil
+}
+
+// cut tells whether a server that groups in a temporary table may cut what it
+// computes of such a group: more digits than a DECIMAL has, or, of a column that
+// has decimals only, the text, for which the 0 in front is not counted.
+func cut(c *Column) bool {
+	if c.DataType != "decimal" {
+		return false
+	}
+	args := typeArguments(c.ColumnType)
+	return len(args) != 2 || args[0] == args[1] || args[0] > 30
 }
 
 // nested is what an aggregate of a column, nil: of anything else, is inside of an
@@ -324,10 +349,14 @@ func (v *evaluation) nested(name string, c *Column, t template) (template, *mysq
 		if v.f.db.Flavour == MariaDB && strings.Contains(c.ColumnType, "unsigned") && c.DataType == "bigint" {
 			return nil, refuse(signs)
 		}
+		if strings.Contains(c.ColumnType, "zerofill") {
+			// An expression's value has no zeros in front where a column's has, or the other way round.
+			return nil, refuse("expressions over MIN() or MAX() of a ZEROFILL column over several shards")
+		}
 		switch c.DataType {
-		case "time":
-			// MariaDB's COALESCE() of a negative TIME is a positive number.
-			return nil, refuse("expressions over MIN() or MAX() of TIME over several shards")
+		case "time", "year":
+			// MariaDB's COALESCE() of a negative TIME is a positive number; that of the year 0000 is the text 0.
+			return nil, refuse("expressions over MIN() or MAX() of TIME or YEAR over several shards")
 		case "decimal", "double", "char", "varchar", "binary", "varbinary":
 			return t, nil
 		}
