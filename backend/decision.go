@@ -21,6 +21,14 @@ const (
 	DecidedRollback Decision = "rollback"
 )
 
+// branchesMax is how much a decision row can name, in bytes. legsMax is how many nodes
+// a transaction may be on, so that they fit: an sql_mode that is not strict would cut
+// the rest off.
+const (
+	branchesMax = 8000
+	legsMax     = 160
+)
+
 // ownTables makes what Braid keeps on each node. created is in seconds since
 // 1970; branches names the nodes that had a branch that wrote, separated by spaces:
 // by their identities in the row of an ordinary first leg, by the bquals of the
@@ -35,7 +43,7 @@ var ownTables = []string{
 	"CREATE TABLE IF NOT EXISTS braid.decision (" +
 		"gtrid VARBINARY(64) NOT NULL PRIMARY KEY, " +
 		"decision VARCHAR(8) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, " +
-		"branches VARBINARY(8000) NOT NULL, " +
+		"branches VARBINARY(" + strconv.Itoa(branchesMax) + ") NOT NULL, " +
 		"created BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB",
 }
 

@@ -1,9 +1,15 @@
 package backend
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+	"go.uber.org/zap"
+
+	"braid/conf"
 )
 
 func TestT6GlobalIDs(t *testing.T) {
@@ -50,6 +56,29 @@ func TestT6GlobalIDs(t *testing.T) {
 			t.Errorf("server_uuid %q passes", bad)
 		}
 	}
+}
+
+// All nodes of the widest transaction have their names in its decision rows.
+func TestT1WidestTransaction(t *testing.T) {
+	server, err := identityOfUUID("4ccfa2ff-ecf4-11f1-bd7e-02fc00000001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := NewCoordinator(conf.Recovery{}, nil, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := k.Begin(TxOptions{})
+	for i := range legsMax {
+		l := &leg{node: &Node{name: strconv.Itoa(i)}, bqual: branchID(server, 1<<64-1)}
+		l.wrote.Store(true)
+		tx.mu.legs = append(tx.mu.legs, l)
+	}
+	if _, list := tx.voters(); len(list) > branchesMax {
+		t.Errorf("%d bytes of names in a column of %d", len(list), branchesMax)
+	}
+	_, err = tx.Leg(t.Context(), &Node{name: "one more"}, "", nil)
+	wantCode(t, err, gomysql.ER_NOT_SUPPORTED_YET)
 }
 
 func TestT10Decides(t *testing.T) {

@@ -332,6 +332,9 @@ func (t *Tx) Leg(ctx context.Context, n *Node, schema string, vars *Vars) (*Conn
 		return nil, mysql.Errorf(gomysql.ER_NOT_SUPPORTED_YET,
 			"This version of Braid doesn't yet support 'a transaction over nodes %s and %s under LOCK TABLES'", t.mu.legs[0].node.name, n.name)
 	}
+	if len(t.mu.legs) == legsMax {
+		return nil, mysql.Errorf(gomysql.ER_NOT_SUPPORTED_YET, "This version of Braid doesn't yet support 'a transaction over more than %d nodes'", legsMax)
+	}
 	l := &leg{node: n}
 	if t.o.Pinned != nil {
 		if c := t.o.Pinned(n); c != nil {
