@@ -91,3 +91,24 @@ func TestTemporaryTablesAfterOneOverNodes(t *testing.T) {
 		}
 	})
 }
+
+// Rows that a statement copies while its transaction joins a second node.
+func TestCopiesAfterOneOverNodes(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		c := w.client(t)
+		x, y := w.at[0][0], w.at[1][0]
+		over := func() { c.ok("BEGIN", update(x, 1), update(y, -1), "COMMIT") }
+		before := c.one("SELECT COUNT(*) FROM acc")
+		for _, first := range []string{update(x, 1), update(y, 1)} {
+			over()
+			c.ok("BEGIN", first, "INSERT INTO acc SELECT id+1000000,v FROM acc", "SAVEPOINT a",
+				"DELETE FROM acc WHERE id>=1000000", "ROLLBACK TO a", "DELETE FROM acc WHERE id>=1000000", "COMMIT")
+			if got := c.one("SELECT COUNT(*) FROM acc"); got != before {
+				t.Errorf("%s rows, want %s", got, before)
+			}
+		}
+		if got := c.one("SELECT SUM(v) FROM acc"); got != "2" {
+			t.Errorf("the sum is %s", got)
+		}
+	})
+}
