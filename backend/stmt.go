@@ -21,6 +21,7 @@ type Stmt struct {
 	// 0: none was made.
 	Schema uint64
 	key    stmtKey
+	types  []byte // of its parameters when it was executed, two bytes each; nil: it was not
 }
 
 // stmtCache keeps the statements prepared on a connection, least recently used
@@ -157,10 +158,51 @@ func (c *Conn) closeStmt(e *list.Element) error {
 
 // SendExecute sends COM_STMT_EXECUTE of a statement prepared on this
 // connection. args is the payload behind the statement id: flags, iteration
-// count, NULL bitmap, types and values.
+// count, NULL bitmap, types and values. Where the statement was executed with
+// parameters of other types, by whatever client, the text is prepared again: a
+// server goes on computing with the types that it once had (10 * 2 is a DOUBLE
+// after 10 * 1.5).
 func (c *Conn) SendExecute(need *Need, s *Stmt, args []byte) error {
+	if !s.take(args) {
+		if err := c.Forget(s); err != nil {
+			return err
+		}
+		again, err := c.Prepare(need, []byte(s.key.text))
+		if err != nil {
+			return err
+		}
+		again.Schema = s.Schema
+		again.take(args)
+		s = again
+	}
 	b := binary.LittleEndian.AppendUint32(c.scratch[:0], s.ID)
 	b = append(b, args...)
 	c.scratch = b[:0]
 	return c.Send(need, gomysql.COM_STMT_EXECUTE, b)
+}
+
+// take notes the types of an execution's parameters. False: it was executed with
+// others before. NULL has any type.
+func (s *Stmt) take(args []byte) bool {
+	n := len(s.Params)
+	at := 5 + (n+7)/8
+	if n == 0 || len(args) < at+1+2*n || args[at] != 1 {
+		return true
+	}
+	types := args[at+1 : at+1+2*n]
+	if s.types == nil {
+		s.types = bytes.Clone(types)
+		return true
+	}
+	for i := 0; i < len(types); i += 2 {
+		was, is := s.types[i:i+2], types[i:i+2]
+		switch {
+		case is[0] == gomysql.MYSQL_TYPE_NULL:
+		case was[0] == gomysql.MYSQL_TYPE_NULL:
+			copy(was, is)
+		case !bytes.Equal(was, is):
+			return false
+		}
+	}
+	return true
 }
