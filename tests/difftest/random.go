@@ -159,7 +159,7 @@ func (q *randomSelect) asCases(line int, flavour servers.Flavour) []Case {
 		other.limit = "1000000"
 		c.Plans = append(c.Plans, other.asCase(other.marked()).Text)
 	}
-	if marked := q.twin(); marked != "" && flavour == servers.MariaDB {
+	if marked := q.twin(); marked != "" {
 		twin := q.asCase(marked)
 		c.Twin = &twin
 	}

@@ -69,7 +69,7 @@ func TestRandomStatements(t *testing.T) {
 				t.Logf("refused %d times: %s", n, reason)
 			}
 			if r.Contradicted > 0 {
-				t.Logf("the plain server contradicted itself %d times (bugs of MariaDB's that docs/testing.md names)", r.Contradicted)
+				t.Logf("the plain server contradicted itself %d times (bugs of its own that docs/testing.md names)", r.Contradicted)
 			}
 			t.Logf("%s, random: %s", flavour, tally)
 		})

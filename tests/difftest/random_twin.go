@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Bugs of MariaDB 10.11 that random statements meet: the plain server's rows are
-// wrong then, as it says itself when it is asked in other words (Case.Twin).
+// Bugs of MariaDB 10.11 and MySQL 9 that random statements meet: the plain server's
+// rows are wrong then, as it says itself when it is asked in other words (Case.Twin).
 
 // twin is a marked text that asks for the same rows as the statement, "" when no
 // known bug can touch it.
@@ -29,7 +29,8 @@ func (q *randomSelect) twin() string {
 // loses the group of NULL, or mixes it with another, where an aggregate has
 // DISTINCT and ORDER BY sorts groups by an expression: SELECT SUM(DISTINCT v) FROM
 // t GROUP BY v + 0 ORDER BY v + 0 DESC has no row for the rows whose v is NULL, and
-// has it without the ORDER BY.
+// has it without the ORDER BY. MySQL shows a group twice, where derived tables that
+// group are joined.
 func (q *randomSelect) twinGroups() string {
 	if len(q.group) == 0 || len(q.order) == 0 || q.rollup || q.distinct || len(q.sets) > 0 || !strings.Contains(q.marked(), "(DISTINCT ") {
 		return ""
@@ -59,7 +60,7 @@ func (q *randomSelect) twinGroups() string {
 
 // twinFractions has a sum in the place of each column that a fraction is equal
 // to. Joined with an equality of two integer columns, MariaDB finds 10 where the
-// column is to be 9.5.
+// column is to be 9.5; MySQL finds 2 for a parameter of 1.5 in a subquery.
 func twinFractions(marked string) string {
 	column, value := `([\w.]+)`, literalBegin+`(-?[0-9]+\.[0-9]+)`+literalEnd
 	marked = regexp.MustCompile(column+` (=|<=>) `+value).ReplaceAllString(marked, "$1 + 0 $2 "+literal("$3"))
