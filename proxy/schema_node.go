@@ -87,6 +87,10 @@ func (r *nodeReader) ask(columns, table, schemaColumn, more, order string, f fun
 	}
 	for _, row := range rows {
 		schema := int(parseUint(row[len(row)-1]))
+		if schema >= len(r.tables) {
+			r.err = fmt.Errorf("node %s: information_schema.%s answers for a schema that was not asked for: %q", r.c.Node().Name(), table, row)
+			return
+		}
 		f(schema, r.tables[schema][string(row[0])], row)
 	}
 }

@@ -51,8 +51,19 @@ func (s *Server) identity() string {
 	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
 }
 
-// metadata answers what Braid and drivers ask of a server itself.
+// metadata answers what Braid and drivers ask of a server itself; a union of such
+// questions with the names of the first and the rows of all.
 func (x *session) metadata(q string) (names []string, rows [][]string, ok bool) {
+	first, others, united := strings.Cut(q, " UNION ALL ")
+	if names, rows, ok = x.simple(first); ok && united {
+		_, more, _ := x.metadata(others)
+		rows = append(rows, more...)
+	}
+	return names, rows, ok
+}
+
+// simple is metadata of one question.
+func (x *session) simple(q string) (names []string, rows [][]string, ok bool) {
 	upper := strings.ToUpper(q)
 	list, from, hasFrom := strings.Cut(q[len("SELECT "):], " FROM ")
 	for _, c := range columnsOf(list) {
@@ -68,7 +79,7 @@ func (x *session) metadata(q string) (names []string, rows [][]string, ok bool) 
 	about := func(what string) bool { return strings.HasPrefix(strings.ToUpper(from), what) }
 	switch {
 	case about("INFORMATION_SCHEMA.SCHEMATA"):
-		return names, [][]string{{"1"}}, true
+		return names, pick(names, map[string]string{"SCHEMA_NAME": Schema}), true
 	case about("INFORMATION_SCHEMA.TABLES"):
 		return names, pick(names, map[string]string{"TABLE_NAME": Table, "TABLE_TYPE": "BASE TABLE", "ENGINE": "InnoDB"}), true
 	case about("INFORMATION_SCHEMA.COLUMNS"):
@@ -94,11 +105,16 @@ func (x *session) metadata(q string) (names []string, rows [][]string, ok bool) 
 	return nil, nil, false
 }
 
-// pick makes one row of the values of names; one it does not know is empty.
+// pick makes one row of the values of names: a number is its own, one it does not
+// know is empty.
 func pick(names []string, values map[string]string) [][]string {
 	row := make([]string, len(names))
 	for i, n := range names {
-		row[i] = values[n]
+		if _, err := strconv.Atoi(n); err == nil {
+			row[i] = n
+		} else {
+			row[i] = values[n]
+		}
 	}
 	return [][]string{row}
 }
@@ -122,6 +138,8 @@ func (x *session) value(expression string) string {
 		return "SYSTEM"
 	case "lower_case_table_names", "innodb_rollback_on_timeout":
 		return "0"
+	case "max_prepared_stmt_count":
+		return "16382"
 	case "max_allowed_packet":
 		return strconv.Itoa(64 << 20)
 	}
