@@ -72,7 +72,7 @@ func (k *Coordinator) DetectDeadlocks(ctx context.Context) {
 type detector struct {
 	k      *Coordinator
 	conns  map[*Node]*Conn
-	before map[string]bool // the cycles of the look before
+	before map[string]time.Time // the cycles of the look before, with when they were first seen
 }
 
 func (d *detector) close() {
@@ -137,14 +137,20 @@ func (d *detector) look(ctx context.Context) bool {
 	}
 	own := d.parties()
 	g := newWaitGraph(waits, own)
-	seen := map[string]bool{}
+	seen := map[string]time.Time{}
 	for _, cycle := range g.deadlocks() {
 		signature := cycle.signature()
-		seen[signature] = true
-		if !d.before[signature] {
+		first, again := d.before[signature]
+		if !again {
+			seen[signature] = time.Now()
 			continue
 		}
-		if v := cycle.victim(); v.tx != nil && v.tx.stop(v.since) {
+		seen[signature] = first
+		v := cycle.victim()
+		if v.tx == nil && time.Since(first) > strangerPatience {
+			v = cycle.youngestOwn()
+		}
+		if v.tx != nil && v.tx.stop(v.since) {
 			d.k.log.Info("broke a deadlock over several nodes", zap.Strings("cycle", cycle.names()), zap.String("victim", v.key))
 			delete(seen, signature)
 		}
@@ -361,6 +367,26 @@ func (d lockCycle) victim() party {
 		}
 		return strings.Compare(a.key, b.key)
 	})
+}
+
+// strangerPatience is how long a cycle may last whose victim is another Braid's. A
+// Braid that is gone stops nobody, and a server notices that its client is gone only
+// when the wait is over.
+const strangerPatience = 2 * time.Second
+
+// youngestOwn is the youngest of this Braid's transactions in the cycle; its tx is
+// nil where there is none.
+func (d lockCycle) youngestOwn() party {
+	var own lockCycle
+	for _, p := range d {
+		if p.tx != nil {
+			own = append(own, p)
+		}
+	}
+	if len(own) == 0 {
+		return party{}
+	}
+	return own.victim()
 }
 
 func (d lockCycle) names() []string {

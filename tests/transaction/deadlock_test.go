@@ -1,7 +1,11 @@
 package transaction
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"braid/conf"
@@ -90,6 +94,66 @@ func TestT15DeadlockOfTwoBraids(t *testing.T) {
 		if one+two != 1213 {
 			t.Errorf("the two got %d and %d, want 1213 for one of them", one, two)
 		}
+	})
+}
+
+// A cycle through a connection of a Braid that is gone, which waits in the server
+// and does not notice: its transaction is the youngest and nobody stops it.
+func TestT15DeadlockThroughABraidThatIsGone(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		x, y, z := w.at[0][0], w.at[1][0], w.at[1][1]
+		gone, err := w.node[1].Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := 0
+		if err := gone.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		table := func(id int) string {
+			for i, ids := range w.shard {
+				if slices.Contains(ids, id) {
+					return w.braid.Shards()[i].Schema + ".acc"
+				}
+			}
+			return ""
+		}
+		zeros := strings.Repeat("0", 26)
+		for _, text := range []string{"SET @braid_gtrid='" + zeros[:13] + "." + zeros + ".ffffffff." + zeros[:13] + "'", "BEGIN",
+			fmt.Sprintf("UPDATE %s SET v=v WHERE id=%d", table(z), z)} {
+			if _, err := gone.ExecContext(t.Context(), text); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a, b := w.client(t), w.client(t)
+		a.ok("BEGIN", update(x, 1), update(w.at[1][2], 1))
+		b.ok("BEGIN", update(w.at[0][1], 10), update(y, 10))
+		waited := make(chan struct{})
+		go func() {
+			defer close(waited)
+			_, _ = gone.ExecContext(context.Background(), fmt.Sprintf("UPDATE %s SET v=v WHERE id=%d", table(y), y)) // waits for b
+		}()
+		w.waiting(t, 1)
+		first := a.later(update(z, 1)) // waits for the one that is gone
+		w.waiting(t, 2)
+		second := b.later(update(x, 10)) // waits for a
+		one, two := 0, 0
+		select {
+		case one = <-first:
+			a.code("ROLLBACK")
+			two = <-second
+		case two = <-second:
+			if _, err := w.node[1].Exec(fmt.Sprintf("KILL %d", id)); err != nil {
+				t.Fatal(err)
+			}
+			one = <-first
+		}
+		if one+two != 1213 {
+			t.Errorf("the two got %d and %d, want 1213 for one of them", one, two)
+		}
+		_, _ = w.node[1].Exec(fmt.Sprintf("KILL %d", id)) // it may be over
+		<-waited
+		_ = gone.Close()
 	})
 }
 
