@@ -38,6 +38,17 @@ func pair(t *testing.T) (a, b *Conn) {
 	return a, b
 }
 
+// behind runs f, which writes what reader is to read, and has it over before the
+// connections are closed: a connection is one goroutine's at a time.
+func behind(t *testing.T, reader *Conn, f func()) {
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	t.Cleanup(func() {
+		_ = reader.NetConn().Close()
+		<-done
+	})
+}
+
 // payloads of every size at which something changes.
 var payloadSizes = []int{0, 1, 4, 250, bufferSmall - 5, bufferSmall - 4, bufferSmall, bufferSmall + 1, bufferLarge, bufferLarge + 1, PacketMax - 1, PacketMax, PacketMax + 1, 2 * PacketMax}
 
@@ -51,14 +62,14 @@ func pattern(n int) []byte {
 
 func TestConnPacketsOfAllSizes(t *testing.T) {
 	a, b := pair(t)
-	go func() {
+	behind(t, b, func() {
 		for _, n := range payloadSizes {
 			if err := a.WritePacket(pattern(n)); err != nil {
 				return
 			}
 		}
 		_ = a.Flush()
-	}()
+	})
 	for _, n := range payloadSizes {
 		p, err := b.ReadPacket()
 		if err != nil {
@@ -86,7 +97,7 @@ func TestConnForwardRows(t *testing.T) {
 		return p
 	}
 	end := AppendOK(nil, 0xfe, &OK{Warnings: 3}, false)
-	go func() {
+	behind(t, proxyBack, func() {
 		for range 3 {
 			for _, n := range sizes {
 				if node.WritePacket(row(n)) != nil {
@@ -96,7 +107,7 @@ func TestConnForwardRows(t *testing.T) {
 		}
 		_ = node.WritePacket(end)
 		_ = node.Flush()
-	}()
+	})
 	proxyFront.SetSeq(5) // the two sequences need not be in step
 	client.SetSeq(5)
 	done := make(chan error, 1)
@@ -140,7 +151,7 @@ func TestConnForwardRows(t *testing.T) {
 
 func TestConnSkipRows(t *testing.T) {
 	a, b := pair(t)
-	go func() {
+	behind(t, b, func() {
 		for _, n := range []int{1, bufferLarge * 3, PacketMax, 2 * PacketMax, 9} {
 			p := pattern(n)
 			p[0] = 1
@@ -149,7 +160,7 @@ func TestConnSkipRows(t *testing.T) {
 		_ = a.WritePacket(AppendError(nil, Errorf(1317, "stop")))
 		_ = a.WritePacket([]byte("next"))
 		_ = a.Flush()
-	}()
+	})
 	end, err := b.SkipRows()
 	if err != nil || end[0] != 0xff || ParseError(end).Code != 1317 {
 		t.Fatalf("end %q, %v", end, err)
@@ -179,7 +190,7 @@ func TestConnRefusesLongPackets(t *testing.T) {
 	}
 	a, b = pair(t)
 	b.SetLimit(PacketMax + 10)
-	go func() { _ = a.WritePacket(make([]byte, PacketMax+11)); _ = a.Flush() }()
+	behind(t, b, func() { _ = a.WritePacket(make([]byte, PacketMax+11)); _ = a.Flush() })
 	if _, err := b.ReadPacket(); !errors.Is(err, ErrPacketTooLarge) {
 		t.Fatalf("in two packets: got %v", err)
 	}
