@@ -3,6 +3,7 @@ package backend
 import (
 	"bytes"
 	"container/list"
+	"context"
 	"encoding/binary"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -72,11 +73,13 @@ func (c *Conn) Prepare(need *Need, text []byte) (*Stmt, error) {
 		}
 	}
 	s, err := c.prepare(text)
-	for range roomTries {
-		if !noRoom(err) {
-			break
-		}
-		c.node.stmts.refused.Add(1)
+	if !noRoom(err) {
+		return s, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), roomPatience)
+	defer cancel()
+	for try := 0; noRoom(err) && (try < roomTries || pause(ctx) == nil); try++ {
+		c.node.isFull()
 		if c.stmts.order.Len() > 0 {
 			if err := c.forgetStmts(); err != nil {
 				return nil, err

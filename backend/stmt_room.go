@@ -20,7 +20,8 @@ import (
 //     connections of one Braid never reach the bound, whoever holds them.
 //   - Where others fill the node nevertheless, it refuses with error 1461. Then what
 //     the connection itself keeps is closed, then what idle connections keep, longest
-//     idle first, and the statement is prepared again.
+//     idle first, and the statement is prepared again. Connections in use keep less from
+//     their next statement on, which is waited for.
 
 // stmtRoom counts the prepared statements of a node's connections. It is safe
 // for concurrent use.
@@ -38,14 +39,32 @@ type stmtRoom struct {
 // stmtRoomDefault is max_prepared_stmt_count where nobody has set it.
 const stmtRoomDefault = 16382
 
-// roomTries bounds how often room is made for one statement: others may take it.
-const roomTries = 4
+// roomTries is how often room is made for one statement at once: others may take it.
+// roomPatience bounds the tries behind that, for which connections in use are to
+// close some of theirs.
+const (
+	roomTries    = 4
+	roomPatience = 2 * time.Second
+)
 
 // roomTimeout bounds the wait for one idle connection's answer.
 const roomTimeout = time.Second
 
 // SetStatementsMax notes the node's max_prepared_stmt_count.
 func (n *Node) SetStatementsMax(count int64) { n.stmts.max.Store(count) }
+
+// isFull notes that the node has refused a statement: what there is now is all that
+// it allows this Braid, until its max_prepared_stmt_count is read again.
+func (n *Node) isFull() {
+	n.stmts.refused.Add(1)
+	all := n.stmts.open.Load() + int64(n.pool.ConnectionsMax)
+	for {
+		most := n.stmts.max.Load()
+		if most <= all || n.stmts.max.CompareAndSwap(most, all) {
+			return
+		}
+	}
+}
 
 // stmtsMax is how many statements a connection may keep now.
 func (n *Node) stmtsMax() int {
