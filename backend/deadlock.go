@@ -444,10 +444,11 @@ func (t *Tx) awaitKill(ending bool) {
 
 // stop ends the statement that began at since, as the victim of a deadlock. It
 // returns false when the statement is over, or the transaction is ending: past
-// XA END nothing is stopped any more.
+// XA END nothing is stopped any more. A victim that is still there is stopped
+// again: the kill may have been lost with its connection.
 func (t *Tx) stop(since int64) bool {
 	t.mu.Lock()
-	if t.mu.ending || t.mu.victim || since == 0 || t.since.Load() != since {
+	if t.mu.ending || since == 0 || t.since.Load() != since {
 		t.mu.Unlock()
 		return false
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 // TestWaitGraph reads waits such as "A1>B1": A waits for B on node 1. A capital
@@ -77,5 +79,36 @@ func TestWaitGraph(t *testing.T) {
 				t.Errorf("victims %q, want %q", s, c.want)
 			}
 		})
+	}
+}
+
+// A victim whose kill was lost, as here where no node can be reached, is stopped
+// again as long as its statement is under way.
+func TestVictimIsStoppedAgain(t *testing.T) {
+	cfg := labConfig("127.0.0.1:1", "127.0.0.1:2")
+	c, err := NewCluster(cfg, nil, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := NewCoordinator(cfg.Recovery, func() *Cluster { return c }, zap.NewNop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := k.Begin(TxOptions{})
+	for _, n := range c.Nodes() {
+		tx.mu.legs = append(tx.mu.legs, &leg{node: n, conn: &Conn{node: n, id: 1}})
+	}
+	tx.since.Store(5)
+	for try := range 3 {
+		if !tx.stop(5) {
+			t.Fatalf("not stopped the %d. time", try+1)
+		}
+	}
+	tx.since.Store(6)
+	if tx.stop(5) {
+		t.Error("a statement was stopped that is over")
+	}
+	if tx.awaitKill(true); tx.stop(6) {
+		t.Error("stopped while it ends")
 	}
 }
