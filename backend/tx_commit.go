@@ -587,19 +587,30 @@ func (k *Coordinator) resolve(n *Node, gtrid string) (Decision, error) {
 }
 
 func (k *Coordinator) resolveOnce(ctx context.Context, n *Node, g globalID, gtrid string) (Decision, error) {
-	c, err := ownConn(ctx, n, k.patience)
+	c, err := k.deciding(ctx, n, g.decider)
 	if err != nil {
 		return Undecided, err
 	}
 	defer c.Close()
-	f, err := lookAtNode(c)
-	if err != nil {
-		return Undecided, err
-	}
-	if !f.decides(g.decider) {
-		return Undecided, errOtherServer
-	}
 	return fence(c, gtrid)
+}
+
+// deciding opens a connection of Braid's own to a node, which is still to be, or to
+// stand for, the server of that identity (rule T10). The caller closes it.
+func (k *Coordinator) deciding(ctx context.Context, n *Node, identity string) (*Conn, error) {
+	c, err := ownConn(ctx, n, k.patience)
+	if err != nil {
+		return nil, err
+	}
+	f, err := lookAtNode(c)
+	if err == nil && !f.decides(identity) {
+		err = errOtherServer
+	}
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // pause waits a little before another try; an error says that ctx has ended.

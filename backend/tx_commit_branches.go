@@ -281,18 +281,11 @@ func (k *Coordinator) resolveBranches(lost []*leg, gtrid string) (Decision, erro
 // resolveBranch looks at one lost branch: Undecided without an error says that it
 // is prepared.
 func (k *Coordinator) resolveBranch(ctx context.Context, l *leg, gtrid string) (Decision, error) {
-	c, err := ownConn(ctx, l.node, k.patience)
+	c, err := k.deciding(ctx, l.node, l.conn.identity)
 	if err != nil {
 		return Undecided, err
 	}
 	defer c.Close()
-	f, err := lookAtNode(c)
-	if err != nil {
-		return Undecided, err
-	}
-	if !f.decides(l.conn.identity) {
-		return Undecided, errOtherServer
-	}
 	// What the lost connection has begun there is not to go on.
 	if err := c.end(l.conn); err != nil {
 		return Undecided, err
